@@ -1,0 +1,8 @@
+//! Plain data that all layers share, with no behaviour beyond parsing and printing itself.
+
+pub mod cell;
+pub mod facts;
+pub mod record;
+pub mod sample;
+pub mod traffic;
+pub mod units;

@@ -1,0 +1,259 @@
+//! The record: everything that was measured, and no verdict. It is versioned, and written as JSON.
+//! Times are nanoseconds, amounts are bytes, and each key ends in its unit.
+
+use serde::{Deserialize, Serialize};
+
+use super::cell::{CellSpec, Payload};
+use super::facts::{DeviceFacts, Host, MountFacts};
+use super::traffic::DeviceTraffic;
+
+/// The version of the record's form that this program writes and reads.
+pub const SCHEMA: &str = "syncprof.record/1";
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What wrote it.
+    pub tool: Tool,
+    /// Where it ran.
+    pub host: Host,
+    /// How it ran.
+    pub run: Run,
+    /// What was measured.
+    pub targets: Vec<Target>,
+    /// The measurements.
+    pub cells: Vec<Cell>,
+    /// What the reader should know: fallbacks, warnings, remarks.
+    pub notes: Vec<Note>,
+}
+
+/// The program that wrote a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `syncprof`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// How a run was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The verb: `raw`, `file` or `gap`.
+    pub verb: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began: RFC 3339, with the offset to UTC.
+    pub started: String,
+    /// How long it took so far, preparation left out.
+    pub elapsed_ns: u64,
+    /// Decides the order of cells, the random offsets and the payload.
+    pub seed: u64,
+    /// Half the relative width of a confidence interval at which the run may end.
+    pub precision: f64,
+    /// The time after which it ends all the same.
+    pub budget_ns: u64,
+    /// Rounds that are made whatever the budget.
+    pub min_rounds: u32,
+    /// Whole rounds that were measured.
+    pub rounds: u32,
+    /// Why it ended; none while it runs, and in the record of a run that was killed.
+    pub ended: Option<Ended>,
+    /// What files and, without preserve, devices were written with.
+    pub payload: Payload,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Every interval is narrower than the precision asked for.
+    Precise,
+    /// The time budget is used up.
+    Budget,
+    /// The number of rounds asked for is reached.
+    Rounds,
+    /// A signal.
+    Interrupted,
+    /// No cell is left that works.
+    Failed,
+}
+
+/// A device or a directory that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Unique in the record.
+    pub id: String,
+    /// As it was named, made absolute.
+    pub path: String,
+    /// What it is.
+    pub kind: TargetKind,
+    /// The device, or the one below the directory's filesystem, and all devices below that; empty
+    /// where there is none.
+    pub stack: Vec<DeviceFacts>,
+    /// The directory's filesystem.
+    pub mount: Option<MountFacts>,
+    /// A directory's writes went through the page cache although O_DIRECT was asked for: why.
+    pub buffered: Option<String>,
+    /// What a preserved device held, and so was written with.
+    pub content: Option<Content>,
+    /// What a directory's cells are compared with, in a run that compares.
+    pub baseline: Option<Baseline>,
+}
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A block device.
+    Device,
+    /// A directory on a filesystem.
+    Directory,
+}
+
+/// What a span of a device holds, in shares of its 4 KiB pieces that add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// Bytes looked at.
+    pub span_bytes: u64,
+    /// Pieces of zeros only.
+    pub zero_share: f64,
+    /// Pieces whose bytes are far from equally frequent.
+    pub compressible_share: f64,
+    /// The rest.
+    pub random_share: f64,
+}
+
+/// The raw side of a gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// What it is.
+    pub kind: BaselineKind,
+    /// The `id` of the target that holds its cells.
+    pub target: Option<String>,
+    /// Why there is none, or not a better one.
+    pub reason: Option<String>,
+    /// What would give one.
+    pub remedy: Option<String>,
+}
+
+/// What a baseline is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineKind {
+    /// The scratch file's own blocks, through the device that the filesystem is mounted on.
+    Extents,
+    /// Another device.
+    Device,
+    /// There is none.
+    None,
+}
+
+/// One cell and all that it measured. Totals are sums over its slices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// What it is.
+    #[serde(flatten)]
+    pub spec: CellSpec,
+    /// Operations completed.
+    pub ops: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Time in slices.
+    pub elapsed_ns: u64,
+    /// `bytes` over `elapsed_ns`; none without an operation.
+    pub throughput_bytes_per_s: Option<f64>,
+    /// `ops` over `elapsed_ns`; none without an operation.
+    pub iops: Option<f64>,
+    /// Of all slices together; none without an operation.
+    pub latency_ns: Option<LatencyNs>,
+    /// Latencies of all slices: HdrHistogram V2 with DEFLATE, base64, nanoseconds.
+    pub histogram_v2: String,
+    /// Latencies that fell outside the histogram and are clamped in it.
+    pub out_of_range: u64,
+    /// Why it stopped being measured before the run's end.
+    pub failed: Option<String>,
+    /// Each slice.
+    pub slices: Vec<Slice>,
+}
+
+/// Quantiles of latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyNs {
+    /// The shortest.
+    pub min: u64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % were at most this.
+    pub p90: u64,
+    /// 99 % were at most this.
+    pub p99: u64,
+    /// 99.9 % were at most this.
+    pub p99_9: u64,
+    /// 99.99 % were at most this.
+    pub p99_99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// One cell running once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Which round, from 0.
+    pub round: u32,
+    /// Which slice of the round, from 0.
+    pub position: u32,
+    /// When it began, since the run's begin.
+    pub started_ns: u64,
+    /// Operations completed.
+    pub ops: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// From the first submission to the last completion, pauses between passes left out.
+    pub elapsed_ns: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Its latencies, in the form of [`Cell::histogram_v2`].
+    pub histogram_v2: String,
+    /// Latencies that fell outside the histogram.
+    pub out_of_range: u64,
+    /// Width of an interval.
+    pub interval_ns: u64,
+    /// Operations completed in each interval; empty for a slice of several passes.
+    pub interval_ops: Vec<u64>,
+    /// Opens with O_TRUNC, one a pass, each timed apart from the writes.
+    pub truncating_opens_ns: Vec<u64>,
+    /// Requests that the kernel handed to an io_uring worker thread; none where it can't be known.
+    pub worker_requests: Option<u64>,
+    /// Processor time of io_uring worker threads; none where it can't be known.
+    pub worker_cpu_ns: Option<u64>,
+    /// What each device of the stack counted, pauses between passes included.
+    pub devices: Vec<DeviceTraffic>,
+}
+
+/// Something that the reader should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// How much it matters.
+    pub level: Level,
+    /// The `id` of the target that it is about.
+    pub target: Option<String>,
+    /// One line: what, and what to do about it.
+    pub text: String,
+}
+
+/// How much a note matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Good to know.
+    Remark,
+    /// Something was done in another way than asked for.
+    Fallback,
+    /// A figure may mislead.
+    Warning,
+}

@@ -1,0 +1,90 @@
+//! What the engine measured in one run of a cell: the working type. The record's own types are in
+//! [`super::record`].
+
+use hdrhistogram::Histogram;
+
+/// The shortest latency that a histogram holds.
+pub const MIN_NS: u64 = 1;
+/// The longest latency that a histogram holds: ten minutes.
+pub const MAX_NS: u64 = 600_000_000_000;
+/// Significant decimal digits that a histogram keeps.
+pub const DIGITS: u8 = 3;
+
+/// An empty latency histogram of the one shape that all of this program's histograms have, so that
+/// any two can be added without loss.
+pub fn latency_histogram() -> Histogram<u64> {
+    // The bounds are constants that the constructor accepts: `a_histogram_can_be_made` below.
+    Histogram::new_with_bounds(MIN_NS, MAX_NS, DIGITS)
+        .unwrap_or_else(|error| unreachable!("constant histogram bounds: {error}"))
+}
+
+/// What one run of a cell gave.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Operations that completed in full.
+    pub ops: u64,
+    /// Bytes that they wrote.
+    pub bytes: u64,
+    /// From the first submission to the last completion.
+    pub elapsed_ns: u64,
+    /// Processor time of the job threads.
+    pub cpu_ns: u64,
+    /// The latency of each operation, in nanoseconds.
+    pub histogram: Histogram<u64>,
+    /// Latencies outside [`MIN_NS`] to [`MAX_NS`]: counted here and clamped in the histogram.
+    pub out_of_range: u64,
+    /// Width of an interval of `interval_ops`.
+    pub interval_ns: u64,
+    /// Operations completed in each interval since the first submission.
+    pub interval_ops: Vec<u64>,
+    /// Completions past the last interval that there was room for.
+    pub interval_overflow: u64,
+    /// Operations that failed. A job stops issuing at its first failure.
+    pub errors: u64,
+    /// The first failure.
+    pub first_error: Option<IoFailure>,
+    /// What the engine had to do without, a sentence each.
+    pub fallbacks: Vec<String>,
+}
+
+/// One operation that the kernel refused or cut short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoFailure {
+    /// Where the write went.
+    pub offset_bytes: u64,
+    /// What it should have written.
+    pub size_bytes: u64,
+    /// The error number; none if the write was short.
+    pub errno: Option<i32>,
+    /// Bytes written before it ended.
+    pub written_bytes: u64,
+}
+
+impl std::fmt::Display for IoFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let IoFailure {
+            offset_bytes,
+            size_bytes,
+            errno,
+            written_bytes,
+        } = self;
+        write!(f, "write of {size_bytes} bytes at offset {offset_bytes}: ")?;
+        match errno {
+            Some(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
+            None => write!(f, "short, {written_bytes} bytes written"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_can_be_made() {
+        let mut histogram = latency_histogram();
+        histogram.record(MIN_NS).unwrap();
+        histogram.record(MAX_NS).unwrap();
+        assert!(histogram.record(2 * MAX_NS).is_err());
+    }
+}

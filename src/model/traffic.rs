@@ -1,0 +1,55 @@
+//! What the kernel counted at a block device while a slice ran.
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::DevId;
+
+/// The fields of `/sys/dev/block/MAJOR:MINOR/stat`, in the kernel's order
+/// (Documentation/block/stat.rst), as they stand in one reading or as the difference of two. Field
+/// names carry the kernel's units: sectors are 512 bytes whatever the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockStat {
+    /// Read requests completed.
+    pub reads: u64,
+    /// Read bios merged into a queued request.
+    pub reads_merged: u64,
+    /// Sectors read.
+    pub read_sectors: u64,
+    /// Time in reads, summed over requests.
+    pub read_ms: u64,
+    /// Write requests completed. A filesystem's empty flush bio counts here too.
+    pub writes: u64,
+    /// Write bios merged into a queued request.
+    pub writes_merged: u64,
+    /// Sectors written.
+    pub write_sectors: u64,
+    /// Time in writes, summed over requests.
+    pub write_ms: u64,
+    /// Requests in flight: a level, not a count.
+    pub in_flight: u64,
+    /// Time with any request in flight.
+    pub busy_ms: u64,
+    /// Time in requests of any kind, summed.
+    pub queue_ms: u64,
+    /// Discard requests completed.
+    pub discards: u64,
+    /// Discard bios merged.
+    pub discards_merged: u64,
+    /// Sectors discarded.
+    pub discard_sectors: u64,
+    /// Time in discards.
+    pub discard_ms: u64,
+    /// Flush requests completed. Zero on partitions.
+    pub flushes: u64,
+    /// Time in flushes.
+    pub flush_ms: u64,
+}
+
+/// One device's counters over one slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTraffic {
+    /// Which device.
+    pub dev: DevId,
+    /// The difference of the counters after and before.
+    pub counted: BlockStat,
+}

@@ -1,0 +1,13 @@
+//! Every unsafe line of the program, behind safe functions: the kernel's calls that no well-kept
+//! crate wraps safely.
+#![allow(unsafe_code)]
+
+pub mod buffer;
+pub mod clock;
+pub mod fiemap;
+pub mod ioctl;
+pub mod perf;
+pub mod pwrite;
+pub mod residency;
+pub mod ring;
+pub mod root;
