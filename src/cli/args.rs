@@ -1,0 +1,295 @@
+//! What was typed. What it means is in [`super::config`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+
+/// What does a synchronous write cost on the bare device, what through the filesystem, and how big
+/// is the gap?
+#[derive(Debug, Parser)]
+#[command(name = "syncprof", version, max_term_width = 100, subcommand_required = true)]
+#[command(after_help = "\
+Exit status: 0 measured; 1 measured, but a cell failed; 2 usage; 3 the guard refused to write;\n\
+4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
+measured saved.")]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+
+    /// Colour in tables and messages
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(super) color: Color,
+
+    /// Neither progress nor remarks; warnings and errors stay
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Profile synchronous writes at a block device
+    ///
+    /// Harmless by default: the device's own bytes are read first and written back unchanged, so
+    /// its content is the same at every instant.
+    Raw(Raw),
+    /// Profile a scratch file on the filesystem of each directory
+    File(File),
+    /// Profile both sides in one run, and the gap between them
+    ///
+    /// The raw side writes the scratch file's own blocks through the device that the filesystem is
+    /// mounted on (ext2, ext3, ext4, XFS; as root), or a spare device named with --raw.
+    Gap(Gap),
+    /// Every block device and mounted filesystem: may it be written, and if not, why
+    List(List),
+    /// Print saved records again
+    Report(Report),
+    /// The built-in profiles, or the text of one
+    Profiles(Profiles),
+    /// Remove what killed runs left
+    Clean(Clean),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Raw {
+    /// The block device
+    pub(super) device: PathBuf,
+    #[command(flatten)]
+    pub(super) writing: Writing,
+    #[command(flatten)]
+    pub(super) measure: Measure,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct File {
+    /// Directories, each on the filesystem to profile
+    #[arg(required = true, value_name = "DIR")]
+    pub(super) directories: Vec<PathBuf>,
+    /// Measure without and with O_TRUNC, side by side
+    #[arg(long)]
+    pub(super) trunc: bool,
+    #[command(flatten)]
+    pub(super) measure: Measure,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Gap {
+    /// Directories, each on the filesystem to profile; without one, the current directory
+    #[arg(value_name = "DIR")]
+    pub(super) directories: Vec<PathBuf>,
+    /// Every mounted filesystem that sits on a block device
+    #[arg(long, conflicts_with = "directories")]
+    pub(super) all: bool,
+    /// A spare device to compare with, instead of the scratch file's own blocks
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) raw: Option<PathBuf>,
+    /// Measure without and with O_TRUNC, side by side
+    #[arg(long)]
+    pub(super) trunc: bool,
+    #[command(flatten)]
+    pub(super) writing: Writing,
+    #[command(flatten)]
+    pub(super) measure: Measure,
+}
+
+/// How a device is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Writing a device")]
+pub(super) struct Writing {
+    /// Write fresh data: DESTROYS what the device holds in the span. Asks for the device's serial
+    /// number or kernel name
+    #[arg(long)]
+    pub(super) overwrite: bool,
+    /// With --overwrite: even if the device carries a filesystem or another known signature
+    #[arg(long, requires = "overwrite")]
+    pub(super) force: bool,
+    /// With --overwrite: the device's serial number or kernel name, instead of typing it at the
+    /// prompt
+    #[arg(long, requires = "overwrite", value_name = "SERIAL|NAME")]
+    pub(super) confirm: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Measure {
+    #[command(flatten)]
+    pub(super) axes: AxesArgs,
+    #[command(flatten)]
+    pub(super) control: Control,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// The axes; each list makes a cell of every combination.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Axes (each takes a list, separated by commas)")]
+pub(super) struct AxesArgs {
+    /// Bytes of a write [default: 512,1k,2k,...,1m, those that the device can take]
+    #[arg(long, value_delimiter = ',', value_parser = parse_bytes, value_name = "LIST")]
+    pub(super) sizes: Vec<u64>,
+    /// What makes a write synchronous: o_dsync, o_sync, rwf_dsync, fdatasync, fsync, none
+    /// [default: o_dsync]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(super) method: Vec<Method>,
+    /// O_DIRECT: on or off [default: on]
+    #[arg(long, value_delimiter = ',', value_parser = parse_switch, value_name = "LIST")]
+    pub(super) direct: Vec<bool>,
+    /// Writes in flight for each job [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) queue_depth: Vec<u32>,
+    /// Threads, each with a ring and a file or region of its own [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) jobs: Vec<u32>,
+    /// Order of offsets: seq, rand, same [default: seq]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(super) pattern: Vec<Pattern>,
+    /// The file's blocks: overwrite, unwritten, append, trunc, trunc-each [default: overwrite]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(super) file_state: Vec<FileState>,
+    /// What issues the writes: uring, sync, null [default: uring]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(super) engine: Vec<EngineKind>,
+    /// Writes per second of all jobs together, due whether or not earlier ones are done; latencies
+    /// count from when a write was due
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(super) rate: Vec<f64>,
+    /// Bytes that the offsets range over [default: 64m, or what there is room for]
+    #[arg(long, value_parser = parse_bytes, value_name = "BYTES")]
+    pub(super) span: Option<u64>,
+    /// What is written: random, zero, or 1% to 99% compressible [default: random]
+    #[arg(long, value_name = "KIND")]
+    pub(super) payload: Option<Payload>,
+    /// io_uring: a kernel thread polls for submissions
+    #[arg(long)]
+    pub(super) sqpoll: bool,
+    /// io_uring: poll for completions (the device needs poll queues)
+    #[arg(long)]
+    pub(super) iopoll: bool,
+}
+
+/// How long to measure.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run control")]
+pub(super) struct Control {
+    /// A built-in profile (see `syncprof profiles`) or a TOML file that sets any of the axes; what
+    /// is typed beside it wins
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(super) profile: Option<String>,
+    /// End when every 95 % confidence interval is within ± this [default: 5%]
+    #[arg(long, value_parser = parse_percent, value_name = "PERCENT")]
+    pub(super) precision: Option<f64>,
+    /// End after this time in any case, but not before 8 rounds [default: 60s]
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    pub(super) budget: Option<Duration>,
+    /// Just so many rounds, whatever the precision and the budget
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) rounds: Option<u32>,
+    /// Decides the order of cells, random offsets and the payload [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Go on with the sync engine where io_uring is blocked
+    #[arg(long)]
+    pub(super) fallback: bool,
+    /// Print the cells and write nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct Output {
+    /// Keep the record in this file, instead of below $XDG_STATE_HOME/syncprof
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Report {
+    /// Records, as `raw`, `file` and `gap` save them; - for standard input
+    #[arg(required = true, value_name = "RECORD")]
+    pub(super) records: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(long, default_value = "table", value_name = "FORM")]
+    pub(super) format: Format,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// The tables that the run printed
+    Table,
+    /// The record, with the gaps
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Profiles {
+    /// Print this profile's text
+    pub(super) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Clean {
+    /// Look in these directories too, not just where this user's runs say they were
+    #[arg(value_name = "DIR")]
+    pub(super) directories: Vec<PathBuf>,
+    /// Say what there is, and leave it
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("'{other}' is neither on nor off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_list_is_split_at_commas() {
+        let cli = Cli::parse_from(["syncprof", "gap", "/data", "--sizes", "4k,1m", "--direct=off"]);
+        let Verb::Gap(gap) = cli.verb else { panic!("not gap") };
+        assert_eq!(gap.measure.axes.sizes, [4096, 1 << 20]);
+        assert_eq!(gap.measure.axes.direct, [false]);
+    }
+
+    #[test]
+    fn force_and_confirm_need_overwrite() {
+        for extra in [&["--force"][..], &["--confirm", "x"]] {
+            let args = ["syncprof", "raw", "/dev/x"].iter().chain(extra);
+            assert!(Cli::try_parse_from(args).is_err());
+        }
+    }
+}

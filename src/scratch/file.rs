@@ -1,0 +1,212 @@
+//! One scratch file: laid out, brought to a state before each pass, opened as a method asks.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+
+use crate::model::cell::{FileState, Method};
+use crate::sys::clock::monotonic_ns;
+
+/// Bytes written at a time while a file is laid out.
+const LAYOUT_CHUNK_BYTES: usize = 1 << 20;
+
+/// A file in a scratch folder, as long as a job's share of the span.
+#[derive(Debug)]
+pub struct ScratchFile {
+    path: PathBuf,
+    state: FileState,
+    span_bytes: u64,
+}
+
+/// A file open for one pass.
+#[derive(Debug)]
+pub struct Opened {
+    /// Open for writing with the method's flags.
+    pub file: File,
+    /// How long open(2) took, where it dropped the file's content.
+    pub truncating_open_ns: Option<u64>,
+}
+
+/// The open(2) flags that make writes direct, and synchronous by `method`.
+pub fn open_flags(method: Method, direct: bool) -> OFlag {
+    let sync = match method {
+        Method::ODsync => OFlag::O_DSYNC,
+        Method::OSync => OFlag::O_SYNC,
+        Method::RwfDsync | Method::Fdatasync | Method::Fsync | Method::None => OFlag::empty(),
+    };
+    if direct { sync | OFlag::O_DIRECT } else { sync }
+}
+
+impl ScratchFile {
+    /// Makes a new file at `path` and fills it with `span_bytes` of incompressible bytes that
+    /// `seed` decides, so that every extent of it is written, and fsyncs it. `stop` ends that
+    /// early, with [`io::ErrorKind::Interrupted`].
+    pub(super) fn lay_out(
+        path: PathBuf,
+        state: FileState,
+        span_bytes: u64,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> io::Result<ScratchFile> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // Reserved in one piece, so that the extents are as few as the filesystem can make them.
+        // Where it can't, writing alone does as well.
+        let _ = fallocate(&file, FallocateFlags::empty(), 0, span_bytes as i64);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut chunk = vec![0; LAYOUT_CHUNK_BYTES];
+        let mut offset_bytes = 0;
+        while offset_bytes < span_bytes {
+            if stop.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let len = (span_bytes - offset_bytes).min(LAYOUT_CHUNK_BYTES as u64) as usize;
+            random.fill(&mut chunk[..len]);
+            file.write_all_at(&chunk[..len], offset_bytes)?;
+            offset_bytes += len as u64;
+        }
+        file.sync_all()?;
+        Ok(ScratchFile { path, state, span_bytes })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length when it is laid out.
+    pub fn span_bytes(&self) -> u64 {
+        self.span_bytes
+    }
+
+    /// The state that it is kept for.
+    pub fn state(&self) -> FileState {
+        self.state
+    }
+
+    /// Brings the file to its state, on disk, and opens it for a pass with `flags`, as
+    /// [`open_flags`] gives them. What costs the measured program nothing is done here, before the
+    /// clock runs; the truncating open of [`FileState::Trunc`] is timed on its own.
+    pub fn open_pass(&self, flags: OFlag) -> io::Result<Opened> {
+        match self.state {
+            FileState::Overwrite | FileState::Trunc | FileState::TruncEach => {}
+            FileState::Append => self.empty()?.sync_all()?,
+            FileState::Unwritten => {
+                let file = self.empty()?;
+                fallocate(&file, FallocateFlags::empty(), 0, self.span_bytes as i64)?;
+                file.sync_all()?;
+            }
+        }
+        let truncate = self.state == FileState::Trunc;
+        let mut options = OpenOptions::new();
+        options.write(true).truncate(truncate).custom_flags(flags.bits());
+        let begun_ns = monotonic_ns();
+        let file = options.open(&self.path)?;
+        let opened_ns = monotonic_ns();
+        Ok(Opened { file, truncating_open_ns: truncate.then(|| opened_ns - begun_ns) })
+    }
+
+    /// Opens the file for reading and writing, as it is.
+    pub fn open_as_is(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(&self.path)
+    }
+
+    /// Cuts the file to nothing.
+    fn empty(&self) -> io::Result<File> {
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(0)?;
+        Ok(file)
+    }
+
+    /// Why O_DIRECT writes to this file go through the page cache, if they do: the filesystem
+    /// refuses the flag, or takes it and caches the bytes all the same (ext4 with data=journal,
+    /// btrfs for files with checksums since Linux 6.15). Found by writing one block of
+    /// `unit_bytes` and asking mincore(2) what stayed in memory, since a filesystem that ignores
+    /// the flag doesn't say so.
+    pub fn direct_ignored(&self, unit_bytes: u64) -> io::Result<Option<String>> {
+        let direct = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_DIRECT | libc::O_DSYNC)
+            .open(&self.path);
+        let file = match direct {
+            Ok(file) => file,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                return Ok(Some("the filesystem refuses O_DIRECT".to_owned()));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut block = crate::sys::buffer::Aligned::new(unit_bytes as usize)?;
+        fastrand::fill(&mut block);
+        // What the layout left in the cache would be mistaken for what this write leaves.
+        nix::fcntl::posix_fadvise(
+            file.as_fd(),
+            0,
+            0,
+            nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED,
+        )?;
+        file.write_all_at(&block, 0)?;
+        let cached = crate::sys::residency::cached_pages(file.as_fd(), unit_bytes)?;
+        Ok((cached > 0)
+            .then(|| "the filesystem takes O_DIRECT but writes through its cache".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_has_its_open_flag() {
+        assert_eq!(open_flags(Method::ODsync, true), OFlag::O_DSYNC | OFlag::O_DIRECT);
+        assert_eq!(open_flags(Method::OSync, false), OFlag::O_SYNC);
+        for method in [Method::RwfDsync, Method::Fdatasync, Method::Fsync, Method::None] {
+            assert_eq!(open_flags(method, true), OFlag::O_DIRECT);
+        }
+    }
+
+    fn laid_out(folder: &Path, state: FileState) -> ScratchFile {
+        let stop = AtomicBool::new(false);
+        ScratchFile::lay_out(folder.join(state.as_str()), state, 65_536, 7, &stop).unwrap()
+    }
+
+    #[test]
+    fn a_pass_begins_in_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        for (state, len) in [
+            (FileState::Overwrite, 65_536),
+            (FileState::Unwritten, 65_536),
+            (FileState::Append, 0),
+            (FileState::Trunc, 0),
+        ] {
+            let file = laid_out(folder.path(), state);
+            let opened = file.open_pass(OFlag::empty()).unwrap();
+            assert_eq!(opened.file.metadata().unwrap().len(), len, "{state}");
+            assert_eq!(opened.truncating_open_ns.is_some(), state == FileState::Trunc);
+        }
+    }
+
+    #[test]
+    fn a_laid_out_file_is_incompressible() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = laid_out(folder.path(), FileState::Overwrite);
+        let bytes = std::fs::read(file.path()).unwrap();
+        let mut seen = [0u32; 256];
+        bytes.iter().for_each(|&byte| seen[usize::from(byte)] += 1);
+        assert!(seen.iter().all(|&count| (128..=400).contains(&count)));
+    }
+
+    #[test]
+    fn a_stop_ends_the_layout() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = AtomicBool::new(true);
+        let path = folder.path().join("file");
+        let error =
+            ScratchFile::lay_out(path, FileState::Overwrite, 65_536, 7, &stop).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,212 @@
+//! What killed runs left: scratch folders, found again by the entries that each run keeps in the
+//! state folder, and by their name below directories that are asked for.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys::ioctl;
+use crate::sys::root::Root;
+
+/// What every scratch folder's name begins with.
+pub(super) const PREFIX: &str = ".syncprof-scratch-";
+/// The file in a scratch folder that says whose it is.
+pub(super) const OWNER_FILE: &str = "owner.json";
+
+/// The process that a scratch folder belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    /// Its number.
+    pub(super) pid: u32,
+    /// When it began, in clock ticks since boot (proc_pid_stat(5), field 22): with the boot's id,
+    /// this tells it from another process of the same number.
+    pub(super) start_ticks: u64,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub(super) boot_id: String,
+    /// The scratch folder.
+    pub(super) folder: PathBuf,
+}
+
+impl Owner {
+    /// This process, as the owner of `folder`.
+    pub(super) fn this_process(root: &Root, folder: &Path) -> io::Result<Owner> {
+        let pid = std::process::id();
+        Ok(Owner {
+            pid,
+            start_ticks: start_ticks(root, pid)?,
+            boot_id: boot_id(root)?,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// It still runs.
+    fn is_alive(&self, root: &Root) -> bool {
+        boot_id(root).is_ok_and(|id| id == self.boot_id)
+            && start_ticks(root, self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
+    }
+}
+
+fn boot_id(root: &Root) -> io::Result<String> {
+    Ok(fs::read_to_string(root.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
+}
+
+fn start_ticks(root: &Root, pid: u32) -> io::Result<u64> {
+    parse_start_ticks(&fs::read_to_string(root.proc.join(format!("{pid}/stat")))?)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat"))
+}
+
+/// Field 22 of proc_pid_stat(5). The second field, the name, may itself hold blanks and
+/// parentheses, so counting begins behind the last one.
+fn parse_start_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// A scratch folder whose process is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The state folder's entry for it, if that is how it was found.
+    entry: Option<PathBuf>,
+}
+
+/// Finds what killed runs left: by the entries in `state`, and in each of `directories`. Folders of
+/// runs that still go on are left out. An entry whose folder is gone is removed on the way.
+pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<Leftover> {
+    let mut found: Vec<Leftover> = Vec::new();
+    for entry in state.into_iter().flat_map(list) {
+        let Some(owner) = read_owner(&entry) else { continue };
+        if owner.is_alive(root) {
+            continue;
+        }
+        if is_scratch_name(&owner.folder) && is_ours(&owner.folder) {
+            found.push(Leftover { folder: owner.folder, entry: Some(entry) });
+        } else if !owner.folder.exists() && owner.folder.parent().is_some_and(Path::is_dir) {
+            // Gone for good, not just unmounted: nothing to remember.
+            let _ = fs::remove_file(&entry);
+        }
+    }
+    for folder in directories.iter().flat_map(|directory| list(directory)) {
+        let known = found.iter().any(|leftover| leftover.folder == folder);
+        if known || !is_scratch_name(&folder) || !is_ours(&folder) {
+            continue;
+        }
+        let owner = read_owner(&folder.join(OWNER_FILE));
+        if !owner.is_some_and(|owner| owner.is_alive(root)) {
+            found.push(Leftover { folder, entry: None });
+        }
+    }
+    found
+}
+
+/// Removes a leftover: the immutable flag that a kill may have left on a file, the files, the
+/// folder, its entry. Only plain files directly in the folder are removed, so a folder that
+/// somebody put other things into stays, with an error.
+pub fn remove(leftover: &Leftover) -> io::Result<()> {
+    empty_and_remove(&leftover.folder)?;
+    if let Some(entry) = &leftover.entry {
+        fs::remove_file(entry)?;
+    }
+    Ok(())
+}
+
+/// Removes the plain files in `folder`, then the folder.
+pub(super) fn empty_and_remove(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        if let Ok(file) = fs::File::open(entry.path())
+            && ioctl::is_immutable(&file).unwrap_or(false)
+        {
+            ioctl::set_immutable(&file, false)?;
+        }
+        fs::remove_file(entry.path())?;
+    }
+    fs::remove_dir(folder)
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default()
+}
+
+fn read_owner(path: &Path) -> Option<Owner> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+fn is_scratch_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+}
+
+/// A real folder, not a link, that belongs to this user: nobody else can make us remove files by
+/// laying a folder of the right name.
+fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder)
+        .is_ok_and(|meta| meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_read_behind_a_name_with_parentheses() {
+        let stat = "42 (a) b ) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
+        assert_eq!(parse_start_ticks(stat), Some(987_654));
+        assert_eq!(parse_start_ticks("42 (x"), None);
+    }
+
+    fn lay(directory: &Path, owner: &Owner) {
+        fs::create_dir(&owner.folder).unwrap();
+        fs::write(owner.folder.join("file"), "x").unwrap();
+        let text = serde_json::to_string(owner).unwrap();
+        fs::write(owner.folder.join(OWNER_FILE), &text).unwrap();
+        fs::write(directory.join("entry.json"), &text).unwrap();
+    }
+
+    #[test]
+    fn only_the_dead_are_found_and_removed() {
+        let root = Root::host();
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = data.path().join(format!("{PREFIX}1"));
+        let mut owner = Owner::this_process(&root, &folder).unwrap();
+        lay(state.path(), &owner);
+        let directories = [data.path().to_owned()];
+        assert_eq!(find(&root, Some(state.path()), &directories), []);
+
+        owner.start_ticks += 1;
+        fs::remove_dir_all(&folder).unwrap();
+        lay(state.path(), &owner);
+        let found = find(&root, Some(state.path()), &directories);
+        assert_eq!(found.len(), 1);
+        assert_eq!(find(&root, None, &directories).len(), 1);
+        remove(&found[0]).unwrap();
+        assert!(!folder.exists());
+        assert_eq!(find(&root, Some(state.path()), &directories), []);
+    }
+
+    #[test]
+    fn a_folder_with_foreign_things_in_it_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = data.path().join(format!("{PREFIX}2"));
+        fs::create_dir_all(folder.join("precious")).unwrap();
+        assert!(remove(&Leftover { folder: folder.clone(), entry: None }).is_err());
+        assert!(folder.join("precious").is_dir());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_is_not_followed() {
+        let data = tempfile::tempdir().unwrap();
+        let precious = data.path().join("precious");
+        fs::create_dir(&precious).unwrap();
+        std::os::unix::fs::symlink(&precious, data.path().join(format!("{PREFIX}3"))).unwrap();
+        assert_eq!(find(&Root::host(), None, &[data.path().to_owned()]), []);
+    }
+}

@@ -1,0 +1,50 @@
+//! How much of a filesystem a run may take.
+
+use crate::model::units::show_amount;
+
+/// The fullest that a run makes a filesystem, in percent.
+const FULLEST_PERCENT: u64 = 95;
+
+/// Bytes that scratch files may take of a filesystem of `size_bytes` with `free_bytes` to spare:
+/// at most half of what is free, and no more than leaves it 95 % full.
+pub fn allowed_bytes(size_bytes: u64, free_bytes: u64) -> u64 {
+    let reserve_bytes = size_bytes / 100 * (100 - FULLEST_PERCENT);
+    (free_bytes / 2).min(free_bytes.saturating_sub(reserve_bytes))
+}
+
+/// The rule in words, with its figures, for a message that refuses.
+pub fn free_rule(size_bytes: u64, free_bytes: u64) -> String {
+    format!(
+        "{} of {} is free, and syncprof takes at most half of that and leaves 5 % of the filesystem",
+        show_amount(free_bytes),
+        show_amount(size_bytes),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn half_of_an_empty_filesystem_is_allowed() {
+        assert_eq!(allowed_bytes(1000, 1000), 500);
+    }
+
+    #[test]
+    fn the_last_twentieth_is_never_touched() {
+        assert_eq!(allowed_bytes(1000, 60), 10);
+        assert_eq!(allowed_bytes(1000, 50), 0);
+        assert_eq!(allowed_bytes(1000, 0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_half_nor_past_95_percent(size in 0u64..1 << 60, share in 0u64..=100) {
+            let free = size / 100 * share;
+            let allowed = allowed_bytes(size, free);
+            prop_assert!(allowed <= free / 2);
+            prop_assert!(allowed == 0 || free - allowed >= size / 100 * 5);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The rounds: which cell runs when, for how long, and when to stop.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::model::histogram::encode;
+use crate::model::record::{Ended, Note, Record, Slice};
+use crate::model::sample::latency_histogram;
+
+use super::totals;
+
+/// What a slice is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Decides the slice's first block, its random offsets and its payload. Cells that are compared
+    /// get the same in the same round, so they write the same blocks.
+    pub seed: u64,
+    /// Issue no more after this time, if `min_ops` are done.
+    pub time_ns: u64,
+    /// Go on past `time_ns` until this many are done.
+    pub min_ops: u64,
+    /// Issue no more after this time in any case.
+    pub hard_ns: u64,
+}
+
+/// What a slice gave: the record's slice but for its place in the run, and its latencies.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `round`, `position`, `started_ns` and `histogram_v2` are filled in here.
+    pub slice: Slice,
+    /// The latencies.
+    pub histogram: Histogram<u64>,
+    /// The first error of its operations. The cell is not measured again.
+    pub failed: Option<String>,
+    /// What the reader should know of it.
+    pub notes: Vec<Note>,
+}
+
+/// Why a slice gave nothing.
+#[derive(Debug)]
+pub enum SliceError {
+    /// The cell can't be measured: why. The others go on.
+    Cell(String),
+    /// The run can't go on.
+    Fatal(anyhow::Error),
+}
+
+/// Runs slices of cells. The real one is [`super::Bench`]; tests have one whose truth is known.
+pub trait Slicer {
+    /// The time, in nanoseconds, on the clock that slices last on.
+    fn now_ns(&self) -> u64;
+
+    /// Runs the cell at `index` of the record once.
+    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError>;
+}
+
+/// What the rounds tell while they go on, and ask.
+pub trait Hooks {
+    /// A slice is about to run.
+    fn before_slice(&mut self, progress: &Progress, record: &Record);
+
+    /// A round is complete, or the run ended; the record is as it would be reported.
+    fn after_round(&mut self, record: &Record) -> anyhow::Result<()>;
+
+    /// Is every figure precise enough?
+    fn precise(&self, record: &Record) -> bool;
+
+    /// Has a signal come?
+    fn interrupted(&self) -> bool;
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Which round, from 0; none in the warm-up.
+    pub round: Option<u32>,
+    /// Which cell of the record.
+    pub cell: usize,
+    /// Time since the run began.
+    pub elapsed: Duration,
+}
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Time for the run.
+    pub budget_ns: u64,
+    /// Fewest rounds, whatever the budget.
+    pub min_rounds: u32,
+    /// Just so many rounds, whatever the precision and the budget.
+    pub rounds: Option<u32>,
+}
+
+/// A slice is this long where the device is fast: thousands of writes for the quantiles of one
+/// slice, and dozens of rounds in a minute for the interval.
+const SLICE_NS: u64 = 60_000_000;
+/// A slice has this many operations where the device is slow.
+const SLICE_OPS: u64 = 16;
+/// The warm-up of each cell ends after this time.
+const WARM_UP_NS: u64 = 10_000_000;
+/// No slice goes on for longer, however slow the device.
+const HARD_NS: u64 = 5_000_000_000;
+
+/// What the warm-up told about a cell.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Mean time of an operation.
+    op_ns: u64,
+    /// Time of a slice that is not measured: opening, preparing, counters.
+    overhead_ns: u64,
+}
+
+/// Measures all cells of `record` in rounds until precise, or the pace says so, or a signal comes.
+/// The record is complete after each round; `record.run.ended` says why it ended.
+pub fn run(
+    record: &mut Record,
+    slicer: &mut dyn Slicer,
+    pace: &Pace,
+    hooks: &mut dyn Hooks,
+) -> anyhow::Result<()> {
+    let mut rounds = Rounds {
+        begun_ns: slicer.now_ns(),
+        sums: vec![latency_histogram(); record.cells.len()],
+        random: fastrand::Rng::with_seed(record.run.seed),
+        record,
+        slicer,
+        pace,
+        hooks,
+    };
+    let ended = rounds.all()?;
+    rounds.record.run.ended = Some(ended);
+    rounds.publish()
+}
+
+struct Rounds<'a> {
+    begun_ns: u64,
+    sums: Vec<Histogram<u64>>,
+    random: fastrand::Rng,
+    record: &'a mut Record,
+    slicer: &'a mut dyn Slicer,
+    pace: &'a Pace,
+    hooks: &'a mut dyn Hooks,
+}
+
+impl Rounds<'_> {
+    fn all(&mut self) -> anyhow::Result<Ended> {
+        let known = self.warm_up()?;
+        for round in 0.. {
+            if self.working().is_empty() {
+                return Ok(Ended::Failed);
+            }
+            let begun_ns = self.slicer.now_ns();
+            if !self.round(round, &known)? {
+                return Ok(Ended::Interrupted);
+            }
+            self.record.run.rounds = round + 1;
+            self.publish()?;
+            let round_ns = self.slicer.now_ns() - begun_ns;
+            if let Some(ended) = self.ended(round + 1, round_ns) {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Rounds)
+    }
+
+    /// Why the run ends after `rounds` rounds, the last of which took `round_ns`; none if it goes
+    /// on.
+    fn ended(&self, rounds: u32, round_ns: u64) -> Option<Ended> {
+        if let Some(wanted) = self.pace.rounds {
+            return (rounds >= wanted).then_some(Ended::Rounds);
+        }
+        if rounds < self.pace.min_rounds {
+            return None;
+        }
+        if self.hooks.precise(self.record) {
+            return Some(Ended::Precise);
+        }
+        let after_next_ns = self.slicer.now_ns() - self.begun_ns + round_ns;
+        (after_next_ns > self.pace.budget_ns).then_some(Ended::Budget)
+    }
+
+    /// Runs each cell once without keeping what it measures: the first writes of a file or device
+    /// pay for what later ones find done, and how long an operation takes decides how long slices
+    /// are.
+    fn warm_up(&mut self) -> anyhow::Result<Vec<Known>> {
+        let mut known = vec![Known { op_ns: 0, overhead_ns: 0 }; self.record.cells.len()];
+        let ask = Ask { seed: self.random.u64(..), time_ns: WARM_UP_NS, min_ops: 1, hard_ns: HARD_NS };
+        for index in self.working() {
+            if self.hooks.interrupted() {
+                break;
+            }
+            let begun_ns = self.slicer.now_ns();
+            if let Some((_, outcome)) = self.slice(None, index, &ask)? {
+                let all_ns = self.slicer.now_ns() - begun_ns;
+                known[index] = Known {
+                    op_ns: outcome.slice.elapsed_ns / outcome.slice.ops.max(1),
+                    overhead_ns: all_ns.saturating_sub(outcome.slice.elapsed_ns),
+                };
+            }
+        }
+        Ok(known)
+    }
+
+    /// One slice of each working cell. False if a signal ended it early.
+    fn round(&mut self, round: u32, known: &[Known]) -> anyhow::Result<bool> {
+        let mut order = self.working();
+        self.random.shuffle(&mut order);
+        let seed = self.random.u64(..);
+        let cells = order.len() as u64;
+        for (position, index) in order.into_iter().enumerate() {
+            if self.hooks.interrupted() {
+                return Ok(false);
+            }
+            let time_ns = slice_ns(known[index], cells, self.pace);
+            let ask = Ask { seed, time_ns, min_ops: 1, hard_ns: time_ns.max(HARD_NS) };
+            if let Some((started_ns, outcome)) = self.slice(Some(round), index, &ask)? {
+                let mut slice = outcome.slice;
+                slice.round = round;
+                slice.position = position as u32;
+                slice.started_ns = started_ns;
+                slice.histogram_v2 = encode(&outcome.histogram);
+                self.keep(index, slice, &outcome.histogram)?;
+            }
+        }
+        Ok(!self.hooks.interrupted())
+    }
+
+    /// Runs one slice: when it began, since the run's begin, and what it gave. A failed cell is
+    /// marked in the record; what it measured before it failed is kept.
+    fn slice(
+        &mut self,
+        round: Option<u32>,
+        cell: usize,
+        ask: &Ask,
+    ) -> anyhow::Result<Option<(u64, Outcome)>> {
+        let started_ns = self.slicer.now_ns() - self.begun_ns;
+        let progress = Progress { round, cell, elapsed: Duration::from_nanos(started_ns) };
+        self.hooks.before_slice(&progress, self.record);
+        match self.slicer.slice(cell, ask) {
+            Ok(outcome) => {
+                self.record.cells[cell].failed.clone_from(&outcome.failed);
+                for note in &outcome.notes {
+                    if !self.record.notes.contains(note) {
+                        self.record.notes.push(note.clone());
+                    }
+                }
+                Ok((outcome.slice.ops > 0).then_some((started_ns, outcome)))
+            }
+            Err(SliceError::Cell(why)) => {
+                self.record.cells[cell].failed = Some(why);
+                Ok(None)
+            }
+            Err(SliceError::Fatal(error)) => Err(error),
+        }
+    }
+
+    fn keep(&mut self, index: usize, slice: Slice, histogram: &Histogram<u64>) -> anyhow::Result<()> {
+        self.sums[index].add(histogram)?;
+        totals::add(&mut self.record.cells[index], slice, &self.sums[index]);
+        Ok(())
+    }
+
+    /// Brings the record's totals up to date and hands it out.
+    fn publish(&mut self) -> anyhow::Result<()> {
+        self.record.run.elapsed_ns = self.slicer.now_ns() - self.begun_ns;
+        for (cell, sum) in self.record.cells.iter_mut().zip(&self.sums) {
+            cell.histogram_v2 = encode(sum);
+        }
+        self.hooks.after_round(self.record)
+    }
+
+    /// The cells that did not fail.
+    fn working(&self) -> Vec<usize> {
+        let cells = self.record.cells.iter().enumerate();
+        cells.filter(|(_, cell)| cell.failed.is_none()).map(|(index, _)| index).collect()
+    }
+}
+
+/// How long a slice of one of `cells` cells is: long enough for [`SLICE_OPS`] operations, and no
+/// longer than lets the fewest rounds, or as many as were asked for, fit the budget.
+fn slice_ns(known: Known, cells: u64, pace: &Pace) -> u64 {
+    let wanted_ns = SLICE_NS.max(known.op_ns.saturating_mul(SLICE_OPS));
+    let rounds = u64::from(pace.rounds.unwrap_or(pace.min_rounds)).max(1);
+    let fitting_ns = (pace.budget_ns / (cells * rounds).max(1)).saturating_sub(known.overhead_ns);
+    wanted_ns.min(fitting_ns).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace { budget_ns: 60_000_000_000, min_rounds: 8, rounds: None };
+
+    #[test]
+    fn a_fast_device_gets_short_slices() {
+        let known = Known { op_ns: 30_000, overhead_ns: 1_000_000 };
+        assert_eq!(slice_ns(known, 24, &PACE), SLICE_NS);
+    }
+
+    #[test]
+    fn a_disk_of_120_turns_a_second_gets_slices_of_16_writes() {
+        let known = Known { op_ns: 8_300_000, overhead_ns: 1_000_000 };
+        assert_eq!(slice_ns(known, 24, &PACE), 16 * 8_300_000);
+    }
+
+    #[test]
+    fn the_fewest_rounds_fit_the_budget() {
+        let known = Known { op_ns: 100_000_000, overhead_ns: 12_500_000 };
+        assert_eq!(slice_ns(known, 24, &PACE), 300_000_000);
+        assert_eq!(slice_ns(Known { op_ns: u64::MAX, overhead_ns: u64::MAX }, 24, &PACE), 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! Keeps the record on disk, whole at every moment.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::model::record::Record;
+
+/// Writes a run's record to the same places again and again.
+#[derive(Debug)]
+pub struct Saver {
+    paths: Vec<PathBuf>,
+}
+
+impl Saver {
+    /// A saver to each of `paths`. Each is tried at once, with the record as it is before the first
+    /// round, so that a place that can't be written is told before time is spent on measuring.
+    pub fn new(paths: Vec<PathBuf>, record: &Record) -> anyhow::Result<Saver> {
+        let saver = Saver { paths };
+        saver.save(record)?;
+        Ok(saver)
+    }
+
+    /// Where the record is kept.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Replaces what was saved before. A reader, or a kill, sees either the old or the new record.
+    pub fn save(&self, record: &Record) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(record).context("cannot encode the record")?;
+        text.push(b'\n');
+        for path in &self.paths {
+            replace(path, &text)
+                .with_context(|| format!("cannot save the record to {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a new file beside `path`, on disk, and renames it. The fsync is there for the
+/// measurement too: what is written here must not reach the disk while the next slice runs.
+/// What is no regular file, such as /dev/stdout, is written as it is.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return fs::OpenOptions::new().write(true).open(path)?.write_all(text);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = File::create(&beside).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_holds_the_new_text_and_nothing_is_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        replace(&path, b"old").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        assert!(replace(&taken, b"text").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
