@@ -1,0 +1,307 @@
+//! Why a device may not be written. Each message is one line: what was refused, the fact it rests
+//! on, and what to do about it.
+
+use std::io;
+
+use crate::model::units::show_bytes;
+
+/// What a claimed device without a visible user probably is a member of, by what lies on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// A physical volume.
+    Lvm,
+    /// A component of an md array.
+    Md,
+    /// A LUKS container.
+    Luks,
+    /// A vdev of a pool.
+    Zfs,
+    /// A backing or cache device.
+    Bcache,
+}
+
+impl Member {
+    fn what(self) -> &'static str {
+        match self {
+            Member::Lvm => "an LVM physical volume",
+            Member::Md => "a component of an md array",
+            Member::Luks => "a LUKS container",
+            Member::Zfs => "a member of a ZFS pool",
+            Member::Bcache => "a bcache device",
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Member::Lvm => "deactivate its volume group (vgchange -an VG) or name another device",
+            Member::Md => "stop the array (mdadm --stop) or name another device",
+            Member::Luks => "close it (cryptsetup close NAME) or name another device",
+            Member::Zfs => "export the pool (zpool export POOL) or name another device",
+            Member::Bcache => "stop the cache or name another device",
+        }
+    }
+}
+
+/// Why the guard gives no grant.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing under that name.
+    #[error("{path}: no such device, and none was created; see `syncprof list` for devices")]
+    NotFound {
+        /// As it was named.
+        path: String,
+    },
+    /// It is something else.
+    #[error(
+        "{path}: is {what}, not a block device; to measure a filesystem, use `syncprof file DIR`"
+    )]
+    NotBlockDevice {
+        /// As it was named.
+        path: String,
+        /// What it is, with an article.
+        what: &'static str,
+    },
+    /// The user has no right to write it. Not a judgement on the device: see
+    /// [`Refusal::is_privilege`].
+    #[error("{path}: cannot open for writing: {source}; run as root or get write access to it")]
+    NoPermission {
+        /// As it was named.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It is mounted.
+    #[error(
+        "{device}: mounted at {mount_point}; to compare it with its filesystem, \
+         use `syncprof gap {mount_point}`"
+    )]
+    MountedHere {
+        /// Its kernel name.
+        device: String,
+        /// Where.
+        mount_point: String,
+    },
+    /// It is mounted where this process does not see it.
+    #[error(
+        "{device}: mounted at {mount_point} in the mount namespace of process {pid}; \
+         unmount it there first"
+    )]
+    MountedElsewhere {
+        /// Its kernel name.
+        device: String,
+        /// Where, in that namespace.
+        mount_point: String,
+        /// A process that lives there.
+        pid: u32,
+    },
+    /// A partition of it is in use.
+    #[error(
+        "{device}: its partition {partition} is {usage}; free it first, or name an unused partition"
+    )]
+    PartitionInUse {
+        /// The whole disk's kernel name.
+        device: String,
+        /// The partition's.
+        partition: String,
+        /// By what, as in "is mounted at /".
+        usage: String,
+    },
+    /// It is a partition, and its whole disk is in use.
+    #[error("{device}: its whole disk {disk} is {usage}; free that first, or name another device")]
+    WholeDiskInUse {
+        /// The partition's kernel name.
+        device: String,
+        /// The disk's.
+        disk: String,
+        /// By what.
+        usage: String,
+    },
+    /// It is active swap space.
+    #[error("{device}: is active swap space; run `swapoff` on it first, or name another device")]
+    Swap {
+        /// Its kernel name.
+        device: String,
+    },
+    /// Another device is built on it.
+    #[error("{device}: is held by {holder} ({what}); {remedy}")]
+    Holder {
+        /// Its kernel name.
+        device: String,
+        /// The kernel name of the device above.
+        holder: String,
+        /// What that is: "LVM volume vg-root".
+        what: String,
+        /// How to take it apart.
+        remedy: &'static str,
+    },
+    /// It is a member of a mounted btrfs.
+    #[error(
+        "{device}: is a member of the mounted btrfs {uuid}; unmount it, or measure that with \
+         `syncprof file DIR`"
+    )]
+    BtrfsMember {
+        /// Its kernel name.
+        device: String,
+        /// The filesystem's UUID.
+        uuid: String,
+    },
+    /// The kernel says that it is in use, and its signature says as what.
+    #[error("{device}: is in use as {}; {}", member.what(), member.remedy())]
+    MemberInUse {
+        /// Its kernel name.
+        device: String,
+        /// As what.
+        member: Member,
+    },
+    /// A loop device is attached to it or to the same file.
+    #[error(
+        "{device}: {through} backs {loop_name}; detach that (losetup -d /dev/{loop_name}) first"
+    )]
+    LoopBacking {
+        /// Its kernel name.
+        device: String,
+        /// The loop device that would change under its users.
+        loop_name: String,
+        /// What backs it: "it", "its partition sda1", "its backing file /x.img".
+        through: String,
+    },
+    /// It is a loop device, and what it lies on is in use.
+    #[error(
+        "{device}: lies on {lower}, which is {usage}; free that first, or use an image of its own"
+    )]
+    LowerInUse {
+        /// The loop device's kernel name.
+        device: String,
+        /// What it lies on.
+        lower: String,
+        /// By what.
+        usage: String,
+    },
+    /// A process has it open for writing.
+    #[error("{device}: is open for writing in {process} (process {pid}); stop that first")]
+    OpenForWriting {
+        /// Its kernel name.
+        device: String,
+        /// The process's name.
+        process: String,
+        /// Its number.
+        pid: u32,
+    },
+    /// It is set read-only.
+    #[error(
+        "{device}: is read-only; if that is not meant so, run `blockdev --setrw` or flip its lock"
+    )]
+    ReadOnly {
+        /// Its kernel name.
+        device: String,
+    },
+    /// Another device took its place.
+    #[error(
+        "{device}: is no longer the device that was checked ({detail}); nothing was written: \
+         look what it is now and start again"
+    )]
+    DeviceChanged {
+        /// Its kernel name.
+        device: String,
+        /// What differs.
+        detail: String,
+    },
+    /// The kernel says that it is in use; by what can't be seen.
+    #[error(
+        "{device}: the kernel says that it is in use, and by what cannot be seen from here; \
+         look with `lsblk` and `fuser -v` outside of containers"
+    )]
+    Busy {
+        /// Its kernel name.
+        device: String,
+    },
+    /// Overwriting would destroy what is on it.
+    #[error(
+        "{device}: holds {signature}, which --overwrite would destroy; leave --overwrite out to \
+         keep its content, or add --force"
+    )]
+    SignaturePresent {
+        /// Its kernel name.
+        device: String,
+        /// What is on it.
+        signature: &'static str,
+    },
+    /// What was typed to confirm is neither its serial nor its name.
+    #[error("{device}: '{given}' does not confirm overwriting it; confirm with {accepted}")]
+    WrongConfirmation {
+        /// Its kernel name.
+        device: String,
+        /// What was typed.
+        given: String,
+        /// What would have done.
+        accepted: String,
+    },
+    /// It has no room for a write.
+    #[error("{device}: has {size_bytes} bytes, too few to measure; name another device")]
+    TooSmall {
+        /// Its kernel name.
+        device: String,
+        /// Its capacity.
+        size_bytes: u64,
+    },
+    /// The span can't be kept as it is, or isn't one.
+    #[error("{device}: bad span of {span_bytes} bytes: {why}", span_bytes = show_bytes(*span_bytes))]
+    BadSpan {
+        /// Its kernel name.
+        device: String,
+        /// What was asked for.
+        span_bytes: u64,
+        /// What is wrong with it and what would do.
+        why: String,
+    },
+    /// A call failed that should not. Not a judgement on the device: see
+    /// [`Refusal::is_failure`].
+    #[error("{device}: cannot {doing}: {source}; see the kernel's log (dmesg) for more")]
+    Io {
+        /// Its kernel name, or as it was named.
+        device: String,
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Refusal {
+    /// The user lacks a right: nothing is known against the device itself.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Refusal::NoPermission { .. })
+    }
+
+    /// The machine failed: nothing is known against the device itself.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Refusal::Io { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounted_device_is_told_of_the_gap_command() {
+        let refusal = Refusal::MountedHere {
+            device: "sda1".into(),
+            mount_point: "/data".into(),
+        };
+        let text = refusal.to_string();
+        assert!(text.contains("syncprof gap /data"), "{text}");
+        assert!(!text.contains('\n'), "{text}");
+        assert!(!refusal.is_privilege());
+    }
+
+    #[test]
+    fn a_missing_right_is_not_held_against_the_device() {
+        let refusal = Refusal::NoPermission {
+            path: "/dev/sda".into(),
+            source: io::Error::from_raw_os_error(libc::EACCES),
+        };
+        assert!(refusal.is_privilege());
+        assert!(!refusal.is_failure());
+    }
+}
