@@ -1,1 +1,5 @@
-//! (being built)
+//! What the kernel counts and reports while the engine writes. Nothing here touches the engine's
+//! path.
+
+pub mod blockstat;
+pub mod workers;
