@@ -2,6 +2,7 @@
 
 pub mod cell;
 pub mod facts;
+pub mod histogram;
 pub mod record;
 pub mod sample;
 pub mod traffic;

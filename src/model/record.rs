@@ -2,6 +2,7 @@
 //! Times are nanoseconds, amounts are bytes, and each key ends in its unit.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
 use super::facts::{DeviceFacts, Host, MountFacts};
@@ -9,6 +10,8 @@ use super::traffic::DeviceTraffic;
 
 /// The version of the record's form that this program writes and reads.
 pub const SCHEMA: &str = "syncprof.record/1";
+/// What every version's [`SCHEMA`] begins with.
+const SCHEMA_PREFIX: &str = "syncprof.record/";
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +30,41 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// What the reader should know: fallbacks, warnings, remarks.
     pub notes: Vec<Note>,
+}
+
+impl Record {
+    /// Reads a record from its JSON text.
+    pub fn parse(text: &str) -> Result<Record, RecordError> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(RecordError::NotJson)?;
+        let schema = value
+            .get("schema")
+            .and_then(serde_json::Value::as_str)
+            .filter(|schema| schema.starts_with(SCHEMA_PREFIX))
+            .ok_or(RecordError::NotARecord)?;
+        if schema != SCHEMA {
+            return Err(RecordError::OtherSchema(schema.to_owned()));
+        }
+        serde_json::from_value(value).map_err(RecordError::Malformed)
+    }
+}
+
+/// Why a text is no record that this program can read.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// Not JSON at all, or cut short.
+    #[error("not JSON: {0}")]
+    NotJson(serde_json::Error),
+    /// JSON of something else.
+    #[error("not a syncprof record: no key \"schema\" that begins with \"{SCHEMA_PREFIX}\"")]
+    NotARecord,
+    /// A version that this program does not know.
+    #[error(
+        "the record has schema {0}, this syncprof reads {SCHEMA}: use the version that wrote it, or a newer one"
+    )]
+    OtherSchema(String),
+    /// The right version, but a key is missing or has a wrong type.
+    #[error("damaged record: {0}")]
+    Malformed(serde_json::Error),
 }
 
 /// The program that wrote a record.
@@ -256,4 +294,25 @@ pub enum Level {
     Fallback,
     /// A figure may mislead.
     Warning,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_is_told_apart() {
+        let parse = |text: &str| Record::parse(text).unwrap_err();
+        assert!(matches!(parse("{"), RecordError::NotJson(_)));
+        assert!(matches!(parse("[]"), RecordError::NotARecord));
+        assert!(matches!(
+            parse(r#"{"schema": "fio/3"}"#),
+            RecordError::NotARecord
+        ));
+        assert!(matches!(parse(r#"{"schema": 1}"#), RecordError::NotARecord));
+        let newer = parse(r#"{"schema": "syncprof.record/2"}"#);
+        assert!(newer.to_string().contains("syncprof.record/2"), "{newer}");
+        let damaged = parse(r#"{"schema": "syncprof.record/1"}"#);
+        assert!(damaged.to_string().contains("`tool`"), "{damaged}");
+    }
 }

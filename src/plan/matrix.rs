@@ -1,0 +1,488 @@
+//! Multiplies the axes out to cells, and refuses what cannot be measured.
+
+use thiserror::Error;
+
+use crate::model::cell::{Axes, CellSpec, EngineKind, FileState, Method, Pattern, Role};
+use crate::model::units::{show_amount, show_bytes};
+
+use super::settings::{Matrix, Sizes};
+
+/// The sizes that are measured where none are given.
+pub const DEFAULT_SIZES: [u64; 12] = [
+    512,
+    1 << 10,
+    2 << 10,
+    4 << 10,
+    8 << 10,
+    16 << 10,
+    32 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    1 << 20,
+];
+/// The span where none is given: far more than one erase block or one journal's worth of metadata,
+/// and small enough to lay out in a moment.
+pub const DEFAULT_SPAN_BYTES: u64 = 64 << 20;
+/// The default span holds at least so many blocks of the largest size for each job.
+const MIN_SPAN_BLOCKS: u64 = 16;
+/// A ring has at most 32768 entries (IORING_MAX_ENTRIES in io_uring/io_uring.c), and a write with
+/// its linked fsync takes two.
+const MAX_QUEUE_DEPTH: u32 = 16384;
+/// More threads than this measure the scheduler.
+const MAX_JOBS: u32 = 1024;
+/// Buffers of all writes in flight, of one cell.
+const MAX_BUFFER_BYTES: u64 = 1 << 30;
+
+/// What the plan must know of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetPlan {
+    /// The target's `id` in the record.
+    pub id: String,
+    /// Device or file.
+    pub role: Role,
+    /// What sizes and offsets of direct writes must be multiples of: the device's logical block, or
+    /// what statx says of the file; 1 where anything goes.
+    pub logical_block_bytes: u64,
+    /// The largest span: the device's size, or what the free space allows.
+    pub span_limit_bytes: u64,
+}
+
+/// Axes that cannot be measured. Each is a usage error, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct PlanError(String);
+
+/// A default size that a target cannot take, or a cell without a counterpart: goes into the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The size.
+    pub size_bytes: u64,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+/// The raw side of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counterparts {
+    /// One raw cell for each set of axes that a file cell has.
+    pub cells: Vec<CellSpec>,
+    /// File cells' sizes that the raw target cannot take.
+    pub skipped: Vec<Skipped>,
+}
+
+/// The cells of one target, in the order: methods and the other axes outermost, then sizes, then
+/// file states, so that what is compared stands together. Default sizes that the target cannot
+/// take are left out, see [`skipped`]; anything else that cannot be measured is an error.
+///
+/// Cells of [`FileState::TruncEach`] have the engine `sync` whatever was asked for, because
+/// io_uring hands every open with O_TRUNC to a worker thread (io_openat_force_async in
+/// io_uring/openclose.c), which would be measured instead.
+pub fn cells(matrix: &Matrix, target: &TargetPlan) -> Result<Vec<CellSpec>, PlanError> {
+    check(matrix, target.role)?;
+    let mut cells: Vec<CellSpec> = Vec::new();
+    for combination in combinations(matrix) {
+        let (sizes, _) = sizes(matrix, target, &combination)?;
+        let largest_bytes = sizes.iter().copied().max().unwrap_or(1);
+        for &size_bytes in &sizes {
+            for state in states(matrix, target.role) {
+                let axes = axes(
+                    matrix,
+                    target,
+                    &combination,
+                    size_bytes,
+                    largest_bytes,
+                    state,
+                )?;
+                let spec = spec(target, state, axes);
+                if !cells.iter().any(|cell| cell.id == spec.id) {
+                    cells.push(spec);
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// The default sizes that [`cells`] leaves out at this target, each once.
+pub fn skipped(matrix: &Matrix, target: &TargetPlan) -> Vec<Skipped> {
+    let mut all: Vec<Skipped> = Vec::new();
+    for combination in combinations(matrix) {
+        if let Ok((_, skipped)) = sizes(matrix, target, &combination) {
+            for skip in skipped {
+                if !all.contains(&skip) {
+                    all.push(skip);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The raw cells that `file_cells` are to be compared with, at `raw`: one for each set of axes.
+/// What the raw target cannot take is left out and told.
+pub fn raw_counterparts(file_cells: &[CellSpec], raw: &TargetPlan) -> Counterparts {
+    let mut found = Counterparts::default();
+    for cell in file_cells {
+        let size_bytes = cell.axes.size_bytes;
+        let reason = if cell.axes.direct && !size_bytes.is_multiple_of(raw.logical_block_bytes) {
+            format!(
+                "{} is not a multiple of the raw target's logical block of {} bytes: no baseline",
+                show_bytes(size_bytes),
+                raw.logical_block_bytes
+            )
+        } else if cell.axes.span_bytes > raw.span_limit_bytes {
+            format!(
+                "the file's span of {} is larger than the {} of the raw target: no baseline; use a \
+                 smaller --span",
+                show_amount(cell.axes.span_bytes),
+                show_amount(raw.span_limit_bytes)
+            )
+        } else {
+            let spec = spec(raw, None, cell.axes.clone());
+            if !found.cells.iter().any(|cell| cell.id == spec.id) {
+                found.cells.push(spec);
+            }
+            continue;
+        };
+        let skip = Skipped { size_bytes, reason };
+        if !found.skipped.contains(&skip) {
+            found.skipped.push(skip);
+        }
+    }
+    found
+}
+
+/// One choice for each axis but size and file state.
+struct Combination {
+    method: Method,
+    direct: bool,
+    engine: EngineKind,
+    queue_depth: u32,
+    jobs: u32,
+    pattern: Pattern,
+    rate_per_s: Option<f64>,
+}
+
+fn combinations(matrix: &Matrix) -> Vec<Combination> {
+    let mut all = Vec::new();
+    for &method in &matrix.methods {
+        for &direct in &matrix.direct {
+            for &engine in &matrix.engines {
+                for &queue_depth in &matrix.queue_depths {
+                    for &jobs in &matrix.jobs {
+                        for &pattern in &matrix.patterns {
+                            for &rate_per_s in &matrix.rates_per_s {
+                                all.push(Combination {
+                                    method,
+                                    direct,
+                                    engine,
+                                    queue_depth,
+                                    jobs,
+                                    pattern,
+                                    rate_per_s,
+                                });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn states(matrix: &Matrix, role: Role) -> Vec<Option<FileState>> {
+    match role {
+        Role::Raw => vec![None],
+        Role::File => matrix.file_states.iter().copied().map(Some).collect(),
+    }
+}
+
+/// Refuses values and pairs of values that no size can save.
+fn check(matrix: &Matrix, role: Role) -> Result<(), PlanError> {
+    for combination in combinations(matrix) {
+        check_numbers(&combination)?;
+        check_engine(matrix, &combination)?;
+        if role == Role::File {
+            for &state in &matrix.file_states {
+                check_state(matrix, state, &combination)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fail<T>(text: String) -> Result<T, PlanError> {
+    Err(PlanError(text))
+}
+
+fn check_numbers(combination: &Combination) -> Result<(), PlanError> {
+    let Combination {
+        queue_depth, jobs, ..
+    } = *combination;
+    if !(1..=MAX_QUEUE_DEPTH).contains(&queue_depth) {
+        return fail(format!(
+            "queue depth {queue_depth}: must be from 1 to {MAX_QUEUE_DEPTH}"
+        ));
+    }
+    if !(1..=MAX_JOBS).contains(&jobs) {
+        return fail(format!("{jobs} jobs: must be from 1 to {MAX_JOBS}"));
+    }
+    match combination.rate_per_s {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => fail(format!(
+            "rate {rate}: must be a positive number of operations per second"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_engine(matrix: &Matrix, combination: &Combination) -> Result<(), PlanError> {
+    let Combination {
+        engine,
+        queue_depth,
+        method,
+        direct,
+        ..
+    } = *combination;
+    if engine == EngineKind::Sync && queue_depth > 1 {
+        return fail(format!(
+            "engine sync cannot keep queue depth {queue_depth}: it waits for each write; use \
+             --jobs {queue_depth} or --engine uring"
+        ));
+    }
+    let ring = matrix.ring;
+    if engine == EngineKind::Sync && (ring.sqpoll || ring.iopoll) {
+        return fail("engine sync has no ring to poll: use --engine uring".to_owned());
+    }
+    if ring.iopoll && !direct {
+        return fail("iopoll needs direct I/O: the page cache cannot be polled".to_owned());
+    }
+    if ring.iopoll && matches!(method, Method::Fdatasync | Method::Fsync) {
+        // IORING_OP_FSYNC returns EINVAL on a polled ring (io_fsync_prep in io_uring/sync.c).
+        return fail(format!(
+            "iopoll cannot do method {method}: a polled ring takes no fsync; use o_dsync"
+        ));
+    }
+    Ok(())
+}
+
+fn check_state(
+    matrix: &Matrix,
+    state: FileState,
+    combination: &Combination,
+) -> Result<(), PlanError> {
+    let Combination {
+        pattern,
+        queue_depth,
+        ..
+    } = *combination;
+    match state {
+        FileState::Overwrite => Ok(()),
+        FileState::Unwritten | FileState::Append | FileState::Trunc => {
+            if pattern == Pattern::Seq {
+                return Ok(());
+            }
+            fail(format!(
+                "file state {state} needs pattern seq: with {pattern} a write would reach blocks \
+                 that are written already"
+            ))
+        }
+        FileState::TruncEach if pattern == Pattern::Rand => fail(
+            "file state trunc-each needs pattern seq or same: each write starts an empty file"
+                .to_owned(),
+        ),
+        FileState::TruncEach if queue_depth > 1 => fail(format!(
+            "file state trunc-each cannot keep queue depth {queue_depth}: open, write and close \
+             follow one another; use --jobs"
+        )),
+        FileState::TruncEach if matrix.ring.sqpoll || matrix.ring.iopoll => fail(
+            "file state trunc-each is issued by engine sync, which has no ring to poll".to_owned(),
+        ),
+        FileState::TruncEach => Ok(()),
+    }
+}
+
+/// The sizes of a combination at a target, and the default ones left out.
+fn sizes(
+    matrix: &Matrix,
+    target: &TargetPlan,
+    combination: &Combination,
+) -> Result<(Vec<u64>, Vec<Skipped>), PlanError> {
+    match &matrix.sizes {
+        Sizes::Given(sizes) => {
+            for &size_bytes in sizes {
+                if let Some(reason) = unfit(matrix, target, combination, size_bytes) {
+                    return fail(format!("size {}: {reason}", show_bytes(size_bytes)));
+                }
+            }
+            Ok((sizes.clone(), Vec::new()))
+        }
+        Sizes::Default => {
+            let mut fit = Vec::new();
+            let mut skipped = Vec::new();
+            for size_bytes in DEFAULT_SIZES {
+                match unfit(matrix, target, combination, size_bytes) {
+                    None => fit.push(size_bytes),
+                    Some(reason) => skipped.push(Skipped { size_bytes, reason }),
+                }
+            }
+            match (fit.is_empty(), skipped.first()) {
+                (true, Some(skip)) => fail(format!(
+                    "none of the default sizes fits: {}: {}",
+                    show_bytes(skip.size_bytes),
+                    skip.reason
+                )),
+                _ => Ok((fit, skipped)),
+            }
+        }
+    }
+}
+
+/// Why a size cannot be measured, if it cannot.
+fn unfit(
+    matrix: &Matrix,
+    target: &TargetPlan,
+    combination: &Combination,
+    size_bytes: u64,
+) -> Option<String> {
+    let Combination {
+        direct,
+        jobs,
+        queue_depth,
+        ..
+    } = *combination;
+    let block_bytes = target.logical_block_bytes.max(1);
+    if size_bytes == 0 {
+        return Some("must be at least one byte".to_owned());
+    }
+    if direct && !size_bytes.is_multiple_of(block_bytes) {
+        return Some(format!(
+            "not a multiple of the logical block of {block_bytes} bytes, which direct I/O needs"
+        ));
+    }
+    let need_bytes = size_bytes.saturating_mul(u64::from(jobs));
+    if need_bytes > target.span_limit_bytes {
+        return Some(format!(
+            "larger than the {} that the target has for each of {jobs} jobs",
+            show_amount(target.span_limit_bytes / u64::from(jobs))
+        ));
+    }
+    if let Some(span_bytes) = matrix.span_bytes.filter(|&span| need_bytes > span) {
+        return Some(format!(
+            "larger than the {} that the span has for each of {jobs} jobs",
+            show_amount(span_bytes / u64::from(jobs))
+        ));
+    }
+    let buffer_bytes = need_bytes.saturating_mul(u64::from(queue_depth));
+    if buffer_bytes > MAX_BUFFER_BYTES {
+        return Some(format!(
+            "{jobs} jobs at queue depth {queue_depth} would need {} of buffers, more than {}",
+            show_amount(buffer_bytes),
+            show_amount(MAX_BUFFER_BYTES)
+        ));
+    }
+    None
+}
+
+fn axes(
+    matrix: &Matrix,
+    target: &TargetPlan,
+    combination: &Combination,
+    size_bytes: u64,
+    largest_bytes: u64,
+    state: Option<FileState>,
+) -> Result<Axes, PlanError> {
+    let engine = match state {
+        Some(FileState::TruncEach) if combination.engine == EngineKind::Uring => EngineKind::Sync,
+        _ => combination.engine,
+    };
+    Ok(Axes {
+        size_bytes,
+        method: combination.method,
+        direct: combination.direct,
+        queue_depth: combination.queue_depth,
+        jobs: combination.jobs,
+        pattern: combination.pattern,
+        engine,
+        ring: matrix.ring,
+        span_bytes: span_bytes(matrix, target, combination.jobs, size_bytes, largest_bytes)?,
+        rate_per_s: combination.rate_per_s,
+    })
+}
+
+/// The span of all jobs: one for all sizes, so that sizes are compared on the same blocks, and a
+/// whole number of the largest blocks for each job, so that each job's region is aligned. Where
+/// that leaves nothing, a whole number of this size's blocks.
+fn span_bytes(
+    matrix: &Matrix,
+    target: &TargetPlan,
+    jobs: u32,
+    size_bytes: u64,
+    largest_bytes: u64,
+) -> Result<u64, PlanError> {
+    if let Some(span_bytes) = matrix.span_bytes.filter(|&s| s > target.span_limit_bytes) {
+        return fail(format!(
+            "span {}: larger than the {} that the target has for it",
+            show_bytes(span_bytes),
+            show_amount(target.span_limit_bytes)
+        ));
+    }
+    let stripe_bytes = largest_bytes.saturating_mul(u64::from(jobs));
+    let wanted_bytes = matrix
+        .span_bytes
+        .unwrap_or_else(|| DEFAULT_SPAN_BYTES.max(stripe_bytes.saturating_mul(MIN_SPAN_BLOCKS)))
+        .min(target.span_limit_bytes);
+    let own_bytes = size_bytes * u64::from(jobs);
+    let whole = |unit: u64| wanted_bytes - wanted_bytes % unit;
+    Ok(match whole(stripe_bytes) {
+        0 => whole(own_bytes),
+        span if span.is_multiple_of(own_bytes) => span,
+        // Sizes that do not divide the largest: the job's region need not be whole blocks of it.
+        _ => whole(own_bytes),
+    })
+}
+
+fn spec(target: &TargetPlan, file_state: Option<FileState>, axes: Axes) -> CellSpec {
+    CellSpec {
+        id: cell_id(&target.id, target.role, file_state, &axes),
+        target: target.id.clone(),
+        role: target.role,
+        file_state,
+        axes,
+    }
+}
+
+/// Readable, and unique among the cells of one matrix: the axes that people vary, then those that
+/// differ from their default.
+fn cell_id(target: &str, role: Role, file_state: Option<FileState>, axes: &Axes) -> String {
+    let mut id = format!("{target}/{role}");
+    if let Some(state) = file_state {
+        id += &format!("/{state}");
+    }
+    id += &format!(
+        "/{}/{}/qd{}/j{}/{}",
+        axes.method,
+        show_bytes(axes.size_bytes),
+        axes.queue_depth,
+        axes.jobs,
+        axes.pattern
+    );
+    if axes.engine != EngineKind::Uring {
+        id += &format!("/{}", axes.engine);
+    }
+    if !axes.direct {
+        id += "/buffered";
+    }
+    if axes.ring.sqpoll {
+        id += "/sqpoll";
+    }
+    if axes.ring.iopoll {
+        id += "/iopoll";
+    }
+    if let Some(rate) = axes.rate_per_s {
+        id += &format!("/rate{rate}");
+    }
+    id
+}

@@ -1,0 +1,284 @@
+//! Profiles: named sets of options in TOML, built in or in a file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+
+use super::settings::Options;
+use super::value::{Bytes, Many, One, Share};
+
+/// The profiles that the program carries, in the order in which they are listed.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("default", include_str!("../../profiles/default.toml")),
+    ("quick", include_str!("../../profiles/quick.toml")),
+    ("full", include_str!("../../profiles/full.toml")),
+    (
+        "vendor-note",
+        include_str!("../../profiles/vendor-note.toml"),
+    ),
+    (
+        "postgres-wal",
+        include_str!("../../profiles/postgres-wal.toml"),
+    ),
+    ("etcd-wal", include_str!("../../profiles/etcd-wal.toml")),
+    (
+        "ceph-journal",
+        include_str!("../../profiles/ceph-journal.toml"),
+    ),
+    ("mysql-redo", include_str!("../../profiles/mysql-redo.toml")),
+];
+
+/// A named set of options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Its name, or the path that it was read from.
+    pub name: String,
+    /// What it is for, in one line.
+    pub about: String,
+    /// What it sets.
+    pub options: Options,
+}
+
+/// Why a profile cannot be used. One line each.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// Neither built in nor a file.
+    #[error("no profile '{name}': give the path of a TOML file, or one of {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in ones.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read profile {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// It is not a profile.
+    #[error("{name}:{line}: {message}")]
+    Parse {
+        /// The file, or the built-in profile.
+        name: String,
+        /// Counted from 1.
+        line: usize,
+        /// The key and what is wrong with it.
+        message: String,
+    },
+}
+
+/// Loads a built-in profile by its name, or a file: what has a `/` or ends in `.toml` is a path.
+pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
+    if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
+        return parse(name, text);
+    }
+    let path = Path::new(name_or_path);
+    if !name_or_path.contains('/') && path.extension().is_none_or(|ext| ext != "toml") {
+        return Err(ProfileError::Unknown {
+            name: name_or_path.to_owned(),
+            known: BUILT_IN.map(|(name, _)| name).join(", "),
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    parse(name_or_path, &text)
+}
+
+/// All built-in profiles.
+pub fn built_in() -> Result<Vec<Profile>, ProfileError> {
+    BUILT_IN
+        .iter()
+        .map(|(name, text)| parse(name, text))
+        .collect()
+}
+
+/// Reads a profile from its text; `name` is for messages.
+pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
+    let file: File = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+    Ok(Profile {
+        name: name.to_owned(),
+        about: file.about.clone(),
+        options: file.options(),
+    })
+}
+
+/// toml's own messages span several lines and draw the place; here it is `name:line: message`.
+fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or(text);
+    let line_text = text.lines().nth(before.matches('\n').count()).unwrap_or("");
+    let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
+    // An error inside a value does not name its key, but the line begins with it.
+    let key = line_text.split('=').next().unwrap_or("").trim();
+    let message = match line_text.contains('=') && !message.contains(&format!("`{key}`")) {
+        true => format!("{key}: {message}"),
+        false => message,
+    };
+    ProfileError::Parse {
+        name: name.to_owned(),
+        line: before.matches('\n').count() + 1,
+        message,
+    }
+}
+
+/// A profile as it is written. Each axis takes one value or a list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    sizes: Option<Many<Bytes>>,
+    method: Option<Many<Method>>,
+    direct: Option<Many<bool>>,
+    queue_depth: Option<Many<u32>>,
+    jobs: Option<Many<u32>>,
+    pattern: Option<Many<Pattern>>,
+    file_state: Option<Many<FileState>>,
+    engine: Option<Many<EngineKind>>,
+    span: Option<One<Bytes>>,
+    rate: Option<Many<f64>>,
+    payload: Option<One<Payload>>,
+    precision: Option<One<Share>>,
+    budget: Option<One<Duration>>,
+    rounds: Option<One<u32>>,
+    sqpoll: Option<One<bool>>,
+    iopoll: Option<One<bool>>,
+}
+
+impl File {
+    fn options(self) -> Options {
+        Options {
+            sizes: self
+                .sizes
+                .map(|s| s.0.into_iter().map(|size| size.0).collect()),
+            method: self.method.map(|many| many.0),
+            direct: self.direct.map(|many| many.0),
+            queue_depth: self.queue_depth.map(|many| many.0),
+            jobs: self.jobs.map(|many| many.0),
+            pattern: self.pattern.map(|many| many.0),
+            file_state: self.file_state.map(|many| many.0),
+            engine: self.engine.map(|many| many.0),
+            span_bytes: self.span.map(|one| one.0.0),
+            rate_per_s: self.rate.map(|many| many.0),
+            payload: self.payload.map(|one| one.0),
+            precision: self.precision.map(|one| one.0.0),
+            budget: self.budget.map(|one| one.0),
+            rounds: self.rounds.map(|one| one.0),
+            sqpoll: self.sqpoll.map(|one| one.0),
+            iopoll: self.iopoll.map(|one| one.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> String {
+        parse("p.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_built_in_profile_parses_and_says_what_it_is_for() {
+        for profile in built_in().unwrap() {
+            assert!(!profile.about.is_empty() && !profile.about.contains('\n'));
+            assert_eq!(load(&profile.name).unwrap(), profile);
+        }
+    }
+
+    #[test]
+    fn one_value_and_a_list_mean_the_same() {
+        let one = parse(
+            "p",
+            "about = 'x'\nsizes = '4k'\nmethod = 'fsync'\ndirect = 'off'",
+        );
+        let list = parse(
+            "p",
+            "about = 'x'\nsizes = [4096]\nmethod = ['fsync']\ndirect = [false]",
+        );
+        assert_eq!(one.unwrap(), list.unwrap());
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "about = 'all'\nsizes = [512, '1m']\nmethod = 'o_sync'\ndirect = true\n\
+                    queue_depth = [1, 2]\njobs = 3\npattern = 'rand'\nfile_state = 'overwrite'\n\
+                    engine = 'null'\nspan = '8m'\nrate = 100\npayload = '50%'\nprecision = '2%'\n\
+                    budget = '3m'\nrounds = 9\nsqpoll = true\niopoll = 'on'";
+        let options = parse("p", text).unwrap().options;
+        assert_eq!(options.sizes, Some(vec![512, 1 << 20]));
+        assert_eq!(options.queue_depth, Some(vec![1, 2]));
+        assert_eq!(options.rate_per_s, Some(vec![100.0]));
+        assert_eq!(options.precision, Some(0.02));
+        assert_eq!(options.budget, Some(Duration::from_secs(180)));
+        let Options {
+            method: Some(_),
+            direct: Some(_),
+            jobs: Some(_),
+            pattern: Some(_),
+            file_state: Some(_),
+            engine: Some(_),
+            span_bytes: Some(_),
+            payload: Some(_),
+            rounds: Some(9),
+            sqpoll: Some(true),
+            iopoll: Some(true),
+            ..
+        } = options
+        else {
+            panic!("a key was lost: {options:?}");
+        };
+    }
+
+    #[test]
+    fn errors_name_file_line_and_key_in_one_line() {
+        for (text, line, part) in [
+            ("about = 'x'\nsize = '4k'", 2, "`size`"),
+            ("about = 'x'\n\nsizes = '4kb'", 3, "sizes: bad size '4kb'"),
+            (
+                "about = 'x'\nmethod = ['fsync',\n  'odsync']",
+                3,
+                "unknown method 'odsync'",
+            ),
+            ("about = 'x'\nprecision = 5", 2, "precision: "),
+            ("about = 'x'\njobs = -1", 2, "jobs: "),
+            ("about = 'x'\nbudget =", 2, "budget: "),
+            ("about = 'x'\njobs = []", 2, "jobs: "),
+            ("sizes = 4096", 1, "`about`"),
+        ] {
+            let message = message(text);
+            assert!(
+                message.starts_with(&format!("p.toml:{line}: ")),
+                "{message}"
+            );
+            assert!(message.contains(part), "{message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let message = load("postgres").unwrap_err().to_string();
+        assert!(
+            message.contains("'postgres'") && message.contains("postgres-wal"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_missing_file_is_named_with_its_reason() {
+        let message = load("/nonexistent/x.toml").unwrap_err().to_string();
+        assert!(
+            message.contains("/nonexistent/x.toml: No such file"),
+            "{message}"
+        );
+    }
+}

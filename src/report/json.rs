@@ -1,0 +1,20 @@
+//! The record with what follows from it.
+
+use serde_json::Value;
+
+use crate::analyse::{gap, trunc};
+use crate::model::record::Record;
+
+/// The record's own keys, and `gaps` and `trunc_penalties` beside them.
+pub fn json(record: &Record) -> serde_json::Result<Value> {
+    let mut value = serde_json::to_value(record)?;
+    if let Value::Object(keys) = &mut value {
+        keys.insert("gaps".to_owned(), serde_json::to_value(gap::gaps(record))?);
+        let penalties = trunc::trunc_penalties(record);
+        keys.insert(
+            "trunc_penalties".to_owned(),
+            serde_json::to_value(penalties)?,
+        );
+    }
+    Ok(value)
+}
