@@ -114,6 +114,11 @@ impl Scratch {
             .map_err(|source| ScratchError::LayOut { path: self.directory.clone(), source })
     }
 
+    /// All files, in the order in which they were laid out.
+    pub fn all(&self) -> &[ScratchFile] {
+        &self.files
+    }
+
     /// The files of `span_bytes` kept for `state`: one for each job, the first `jobs` of them.
     pub fn files(&self, state: FileState, span_bytes: u64, jobs: u32) -> Vec<&ScratchFile> {
         self.files

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 
 use crate::engine::{self, Data, EngineError, Lane, Limits, To};
-use crate::guard::{GrantedFd, WriteGrant};
+use crate::guard::{self, GrantedFd, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{BaselineKind, Level, Note, Record, Slice};
@@ -28,8 +28,15 @@ const INTERVAL_NS: u64 = 10_000_000;
 /// Where a target's writes go.
 #[derive(Debug)]
 pub enum Place {
-    /// To a device, as far as the grant goes.
+    /// To a device's span.
     Device(WriteGrant),
+    /// To the blocks of scratch files.
+    Extents {
+        /// The right to.
+        grant: WriteGrant,
+        /// The length of each file that it covers, in its order.
+        file_bytes: Vec<u64>,
+    },
     /// To files in a scratch folder.
     Scratch(Scratch),
 }
@@ -113,7 +120,8 @@ impl<'a> Bench<'a> {
     fn drive_device(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
         let Bench { targets, cells, stop, payload, stalled, .. } = self;
         let Plan { spec, target, offsets } = &cells[index];
-        let Target { place: Place::Device(grant), fds, .. } = &targets[*target] else {
+        let Target { place, fds, .. } = &targets[*target];
+        let Some(grant) = place.grant() else {
             return Err(SliceError::Cell("a device cell has no device".to_owned()));
         };
         let flags = open_flags(spec.axes.method, spec.axes.direct);
@@ -192,10 +200,19 @@ impl Slicer for Bench<'_> {
     }
 }
 
+impl Place {
+    fn grant(&self) -> Option<&WriteGrant> {
+        match self {
+            Place::Device(grant) | Place::Extents { grant, .. } => Some(grant),
+            Place::Scratch(_) => None,
+        }
+    }
+}
+
 impl Target {
     /// Opens the device with `flags`, if it isn't yet.
     fn open(&mut self, flags: OFlag) -> Result<(), crate::guard::Refusal> {
-        if let Place::Device(grant) = &self.place
+        if let Some(grant) = self.place.grant()
             && !self.fds.iter().any(|(known, _)| *known == flags)
         {
             self.fds.push((flags, grant.open(flags)?));
@@ -253,45 +270,63 @@ fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyhow::Result<
     let Some(target) = find(&spec.target) else {
         anyhow::bail!("cell {} has no target {}", spec.id, spec.target);
     };
-    let jobs = spec.axes.jobs as usize;
     let size_bytes = spec.axes.size_bytes;
+    let jobs = spec.axes.jobs as usize;
     let offsets: Vec<Vec<u64>> = match &targets[target].place {
         Place::Device(grant) => {
-            let file_bytes = spec.axes.span_bytes / u64::from(spec.axes.jobs);
-            (0..jobs).map(|job| grant.offsets(job, jobs, file_bytes, size_bytes)).collect()
+            (0..jobs).map(|job| grant.offsets(job, jobs, size_bytes)).collect()
         }
-        Place::Scratch(scratch) => {
-            let files = cell_files(scratch, spec);
-            anyhow::ensure!(files.len() == jobs, "cell {} lacks a scratch file", spec.id);
-            match extents_grant(record, targets, spec) {
-                Some(grant) => {
-                    let file_bytes = files[0].span_bytes();
-                    (0..jobs).map(|job| grant.file_offsets(job, file_bytes, size_bytes)).collect()
-                }
-                None => files.iter().map(|file| all_offsets(file, size_bytes)).collect(),
+        Place::Extents { grant, file_bytes } => {
+            let blocks = extents_blocks(grant, file_bytes, spec);
+            blocks.map(|blocks| blocks.iter().map(|block| block.device_bytes).collect()).collect()
+        }
+        Place::Scratch(scratch) => match extents_of(record, targets, spec) {
+            Some((grant, file_bytes)) => {
+                let blocks = extents_blocks(grant, file_bytes, spec);
+                blocks.map(|blocks| blocks.iter().map(|block| block.file_bytes).collect()).collect()
             }
-        }
+            None => {
+                let files = cell_files(scratch, spec);
+                files.iter().map(|file| all_offsets(file, size_bytes)).collect()
+            }
+        },
     };
+    anyhow::ensure!(offsets.len() == jobs, "cell {} lacks a file for each job", spec.id);
     anyhow::ensure!(
         offsets.iter().all(|lane| !lane.is_empty()),
-        "cell {} has no block to write: its extents are all shorter than {size_bytes} bytes",
+        "cell {} has no block to write: all extents are shorter than {size_bytes} bytes",
         spec.id
     );
     Ok(Plan { spec: spec.clone(), target, offsets })
 }
 
-/// The grant over the very blocks that an overwriting file cell writes, if its baseline is that.
-fn extents_grant<'t>(
+/// Each lane's blocks of a cell: lane `n` has the `n`-th granted file of the cell's length.
+fn extents_blocks(
+    grant: &WriteGrant,
+    granted_bytes: &[u64],
+    spec: &CellSpec,
+) -> impl Iterator<Item = Vec<guard::Block>> {
+    let wanted_bytes = file_bytes(spec);
+    let files = granted_bytes.iter().enumerate().filter(move |(_, bytes)| **bytes == wanted_bytes);
+    files.take(spec.axes.jobs as usize).map(|(file, _)| grant.blocks(file, spec.axes.size_bytes))
+}
+
+/// The grant over the very blocks that an overwriting file cell writes, if its baseline is that:
+/// both sides then write the same blocks in the same order.
+fn extents_of<'t>(
     record: &Record,
     targets: &'t [Target],
     spec: &CellSpec,
-) -> Option<&'t WriteGrant> {
+) -> Option<(&'t WriteGrant, &'t [u64])> {
+    if spec.file_state != Some(FileState::Overwrite) {
+        return None;
+    }
     let target = record.targets.iter().find(|target| target.id == spec.target)?;
     let baseline = target.baseline.as_ref().filter(|b| b.kind == BaselineKind::Extents)?;
-    let raw = baseline.target.as_ref().filter(|_| spec.file_state == Some(FileState::Overwrite))?;
+    let raw = baseline.target.as_ref()?;
     match &targets.iter().find(|target| target.id == *raw)?.place {
-        Place::Device(grant) => Some(grant),
-        Place::Scratch(_) => None,
+        Place::Extents { grant, file_bytes } => Some((grant, file_bytes)),
+        Place::Device(_) | Place::Scratch(_) => None,
     }
 }
 

@@ -5,12 +5,14 @@
 
 mod bench;
 mod passes;
+mod prepare;
 mod rounds;
 mod save;
-mod setup;
+mod survey;
 mod totals;
 
-pub use bench::Bench;
-pub use rounds::{Ask, Hooks, Outcome, Pace, Slicer, SliceError, run};
+pub use bench::{Bench, Place};
+pub use prepare::prepare;
+pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::Saver;
-pub use setup::{Prepared, SetupError};
+pub use survey::{SetupError, Survey, Wish, survey};

@@ -11,3 +11,4 @@ pub mod pwrite;
 pub mod residency;
 pub mod ring;
 pub mod root;
+pub mod tty;

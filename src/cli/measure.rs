@@ -1,0 +1,200 @@
+//! `raw`, `file` and `gap`: survey, confirm, prepare, measure, print.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::model::cell::CellSpec;
+use crate::model::record::{Ended, Level, Record};
+use crate::report;
+use crate::scratch;
+use crate::session::{self, Bench, Pace, Saver, Survey, Wish};
+use crate::sys::root::Root;
+
+use super::args::{File, Gap, Measure, Raw, Writing};
+use super::config::{self, UsageError};
+use super::confirm::confirmation;
+use super::output::Terminal;
+use super::screen::Screen;
+use super::{signals, status};
+
+/// A slice that goes on for this much longer than it may is told.
+const STALL: Duration = Duration::from_secs(10);
+
+pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result<u8> {
+    if args.measure.axes.payload.is_some() && !args.writing.overwrite {
+        return Err(UsageError(
+            "--payload needs --overwrite: without it, the device's own bytes are written back"
+                .to_owned(),
+        )
+        .into());
+    }
+    let mut wish = wish("raw", &args.measure, false)?;
+    wish.device = Some(args.device);
+    run(root, wish, &args.measure, Some(&args.writing), terminal)
+}
+
+pub(super) fn file(root: &Root, args: File, terminal: &Terminal) -> anyhow::Result<u8> {
+    let mut wish = wish("file", &args.measure, args.trunc)?;
+    wish.directories = args.directories;
+    run(root, wish, &args.measure, None, terminal)
+}
+
+pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result<u8> {
+    if args.writing.overwrite && args.raw.is_none() {
+        return Err(UsageError("--overwrite needs --raw DEVICE".to_owned()).into());
+    }
+    let mut wish = wish("gap", &args.measure, args.trunc)?;
+    wish.directories = args.directories;
+    if wish.directories.is_empty() && !args.all {
+        wish.directories.push(PathBuf::from("."));
+    }
+    wish.all = args.all;
+    wish.device = args.raw;
+    wish.compare = true;
+    run(root, wish, &args.measure, Some(&args.writing), terminal)
+}
+
+fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wish> {
+    Ok(Wish {
+        verb,
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        directories: Vec::new(),
+        all: false,
+        device: None,
+        overwrite: false,
+        compare: false,
+        fallback: measure.control.fallback,
+        settings: config::settings(measure, trunc)?,
+        seed: measure.control.seed.unwrap_or_else(|| fastrand::u64(..) >> 32),
+    })
+}
+
+fn run(
+    root: &Root,
+    mut wish: Wish,
+    measure: &Measure,
+    writing: Option<&Writing>,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let stop = signals::watch().context("cannot watch for signals")?;
+    wish.overwrite = writing.is_some_and(|writing| writing.overwrite);
+    let rounds = wish.settings.rounds;
+    let survey = session::survey(root, wish)?;
+    if measure.control.dry_run {
+        terminal.print(&cells_text(&survey))?;
+        return Ok(status::MEASURED);
+    }
+    let state = usable_state_folder(terminal);
+    tell_leftovers(root, state.as_deref(), terminal);
+    let confirmed = confirmation(&survey, writing)?;
+    let confirmed = confirmed.as_ref().map(|(word, force)| (word.as_str(), *force));
+    let (mut record, places) =
+        session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
+    let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
+    {
+        let pace = Pace {
+            budget_ns: record.run.budget_ns,
+            min_rounds: record.run.min_rounds,
+            rounds,
+        };
+        let stalled = Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
+        let mut bench = Bench::new(root, &mut record, places, &stop, stalled)?;
+        let mut screen = Screen::new(terminal, &saver, &stop, &record);
+        session::run(&mut record, &mut bench, &pace, &mut screen)?;
+    }
+    terminal.print(&report::render(&record, &terminal.style()))?;
+    for path in saver.paths() {
+        terminal.say(Level::Remark, &format!("the record is in {}", path.display()));
+    }
+    Ok(status_of(&record))
+}
+
+fn status_of(record: &Record) -> u8 {
+    let failed = record.cells.iter().any(|cell| cell.failed.is_some());
+    match record.run.ended {
+        Some(Ended::Interrupted) => status::INTERRUPTED,
+        _ if failed => status::FAILED,
+        _ => status::MEASURED,
+    }
+}
+
+fn cells_text(survey: &Survey) -> String {
+    survey.record.cells.iter().map(|cell| format!("{}\n", cell.spec.id)).collect()
+}
+
+/// The state folder, made if it isn't there. Where it can't be, that is told: records are then kept
+/// only where `--json` says, and `syncprof clean` must be told where to look.
+fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
+    let made = config::state_folder().context("neither XDG_STATE_HOME nor HOME is set");
+    let made = made.and_then(|folder| {
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    });
+    match made {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            let text = format!("no state folder: {error:#}; keep the record with --json FILE");
+            terminal.say(Level::Warning, &text);
+            None
+        }
+    }
+}
+
+fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
+    let left = scratch::find(root, state, &[]);
+    if !left.is_empty() {
+        let text = format!(
+            "a run that was killed left {} scratch folder{} behind; `syncprof clean` removes them",
+            left.len(),
+            if left.len() == 1 { "" } else { "s" },
+        );
+        terminal.say(Level::Warning, &text);
+    }
+}
+
+fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec<PathBuf> {
+    if let Some(path) = &measure.output.json {
+        return vec![path.clone()];
+    }
+    let when = jiff::Zoned::now().strftime("%Y%m%dT%H%M%S").to_string();
+    let name = format!("{}-{when}-{}.json", record.run.verb, std::process::id());
+    state.map(|state| state.join(name)).into_iter().collect()
+}
+
+/// A device that doesn't answer can't be hurried, and a write in flight can't be taken back: so it
+/// is told, and once the user wants to go, what was measured is left saved.
+fn tell_stall(
+    spec: &CellSpec,
+    over: Duration,
+    stop: &AtomicBool,
+    saver: &Saver,
+    terminal: &Terminal,
+) {
+    if over < STALL {
+        return;
+    }
+    if over.as_secs().is_multiple_of(10) {
+        let text = format!(
+            "{}: nothing completed for {} s; the device may hang, see the kernel's log",
+            spec.id,
+            over.as_secs(),
+        );
+        terminal.say(Level::Warning, &text);
+    }
+    if stop.load(Ordering::Relaxed) {
+        let kept: Vec<_> = saver.paths().iter().map(|path| path.display().to_string()).collect();
+        let text = format!(
+            "given up with writes in flight; whole rounds are in {}; run `syncprof clean` once the \
+             device answers",
+            kept.join(", "),
+        );
+        terminal.say(Level::Warning, &text);
+        // Not a return: unwinding would wait for the writes, and remove a file whose blocks they
+        // still reach. The scratch files stay as they are, for `syncprof clean`.
+        std::process::exit(i32::from(status::INTERRUPTED));
+    }
+}

@@ -1,0 +1,91 @@
+//! Standard output, for results alone, and standard error, for everything else.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::model::record::Level;
+use crate::report::Style;
+
+use super::args::Color;
+
+/// How this process may talk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terminal {
+    color: Color,
+    quiet: bool,
+}
+
+impl Terminal {
+    pub(super) fn new(color: Color, quiet: bool) -> Terminal {
+        let choice = match color {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        };
+        // NO_COLOR and CLICOLOR are honoured by `Auto`.
+        choice.write_global();
+        Terminal { color, quiet }
+    }
+
+    /// How results look on standard output.
+    pub(super) fn style(&self) -> Style {
+        let stdout = io::stdout();
+        let choice = anstream::AutoStream::choice(&stdout);
+        let color = match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => choice != anstream::ColorChoice::Never,
+        };
+        Style { width: width(), color }
+    }
+
+    /// Prints a result. A reader that went away is no error: it has seen what it wanted.
+    pub(super) fn print(&self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Progress may be drawn on standard error.
+    pub(super) fn shows_progress(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Says something on standard error; a remark only unless told to be quiet.
+    pub(super) fn say(&self, level: Level, text: &str) {
+        let label = match level {
+            Level::Remark if self.quiet => return,
+            Level::Remark => "note",
+            Level::Fallback | Level::Warning => "warning",
+        };
+        line(label, text);
+    }
+
+    /// Says on standard error why the program ends, in one line.
+    pub(super) fn error(&self, error: &anyhow::Error) {
+        line("error", &format!("{error:#}"));
+    }
+}
+
+/// One line, whatever it is made of: a path may hold a line break, and a terminal obeys escapes.
+fn line(label: &str, text: &str) {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // Nothing can be done about a standard error that can't be written.
+    let _ = writeln!(anstream::stderr(), "syncprof: {label}: {text}");
+}
+
+/// The columns of the terminal on standard output; COLUMNS where there is none but somebody knows
+/// better.
+fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let (_, size) = console_size().unzip();
+    size.or(columns).filter(|&columns| columns > 0)
+}
+
+fn console_size() -> Option<(usize, usize)> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    crate::sys::tty::size(io::stdout()).ok()
+}

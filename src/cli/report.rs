@@ -1,0 +1,36 @@
+//! `report`: saved records, printed again.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::model::record::Record;
+use crate::report;
+
+use super::args::{Format, Report};
+use super::config::UsageError;
+use super::output::Terminal;
+use super::status;
+
+pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
+    for path in &args.records {
+        let usage = |why: String| UsageError(format!("{}: {why}", path.display()));
+        let text = read(path).map_err(|error| usage(error.to_string()))?;
+        let record = Record::parse(&text).map_err(|error| usage(error.to_string()))?;
+        let text = match args.format {
+            Format::Table => report::render(&record, &terminal.style()),
+            Format::Json => format!("{}\n", report::json(&record)),
+        };
+        terminal.print(&text)?;
+    }
+    Ok(status::MEASURED)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    fs::read_to_string(path)
+}

@@ -1,0 +1,156 @@
+//! From a survey to targets that can be written: scratch files are laid out, grants are taken.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::guard;
+use crate::model::cell::{CellSpec, FileState};
+use crate::model::facts::MountFacts;
+use crate::model::record::{BaselineKind, Record};
+use crate::scratch::{Scratch, ScratchError};
+use crate::sys::root::Root;
+
+use super::bench::Place;
+use super::survey::{SetupError, Survey, file_sets, no_baseline};
+
+impl From<ScratchError> for SetupError {
+    fn from(error: ScratchError) -> SetupError {
+        match error {
+            ScratchError::Interrupted => SetupError::Interrupted,
+            other => SetupError::Cannot(other.to_string()),
+        }
+    }
+}
+
+/// Takes the grants and lays out the scratch files of a survey: the record, with what can't be
+/// measured taken out and told, and a place for each target that has cells. `confirmation` is what
+/// was typed to allow overwriting a device; `state` is the folder for entries by which scratch
+/// folders are found again.
+pub fn prepare(
+    root: &Root,
+    mut survey: Survey,
+    confirmation: Option<(&str, bool)>,
+    state: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<(Record, Vec<(String, Place)>), SetupError> {
+    let mut places = Vec::new();
+    if let Some(place) = take_device(&mut survey, confirmation)? {
+        places.push(place);
+    }
+    for (id, mount) in std::mem::take(&mut survey.mounts) {
+        match prepare_directory(root, &mut survey.record, &id, &mount, state, stop) {
+            Ok(mut made) => places.append(&mut made),
+            Err(SetupError::Interrupted) => return Err(SetupError::Interrupted),
+            Err(error) if survey.all => {
+                survey.warn(None, format!("{} is left out: {error}", mount.mount_point));
+                forget(&mut survey.record, &id);
+                forget(&mut survey.record, &format!("{id}.raw"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if survey.record.cells.is_empty() {
+        return Err(SetupError::Cannot("no filesystem is left that can be measured".to_owned()));
+    }
+    Ok((survey.record, places))
+}
+
+/// Takes the grant on the device that was named, over the span that its cells need.
+fn take_device(
+    survey: &mut Survey,
+    confirmation: Option<(&str, bool)>,
+) -> Result<Option<(String, Place)>, SetupError> {
+    let Some(permit) = survey.permit.take() else { return Ok(None) };
+    let Some(target) = survey.record.targets.iter_mut().find(|target| target.id == "raw") else {
+        return Ok(None);
+    };
+    let cells = survey.record.cells.iter().filter(|cell| cell.spec.target == target.id);
+    let Some(span_bytes) = cells.map(|cell| cell.spec.axes.span_bytes).max() else {
+        return Ok(None);
+    };
+    let grant = match confirmation {
+        Some((typed, force)) if survey.overwrite => permit.overwrite(span_bytes, typed, force)?,
+        _ => permit.preserve(span_bytes)?,
+    };
+    target.content = grant.content();
+    Ok(Some((target.id.clone(), Place::Device(grant))))
+}
+
+fn prepare_directory(
+    root: &Root,
+    record: &mut Record,
+    id: &str,
+    mount: &MountFacts,
+    state: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Vec<(String, Place)>, SetupError> {
+    let Some(index) = record.targets.iter().position(|target| target.id == id) else {
+        return Ok(Vec::new());
+    };
+    let raw = format!("{id}.raw");
+    let is_ours = |spec: &&CellSpec| spec.target == id || spec.target == raw;
+    let specs: Vec<CellSpec> =
+        record.cells.iter().map(|cell| &cell.spec).filter(is_ours).cloned().collect();
+    let directory = record.targets[index].path.clone();
+    let mut scratch = Scratch::create(root, Path::new(&directory), state)?;
+    let wants_extents = record.targets[index]
+        .baseline
+        .as_ref()
+        .is_some_and(|baseline| baseline.kind == BaselineKind::Extents);
+    for (file_state, bytes, files) in file_sets(&specs) {
+        scratch.lay_out(file_state, files, bytes, record.run.seed, stop)?;
+    }
+    record.targets[index].buffered = ignores_direct(&scratch, &specs)?;
+    let mut places = Vec::new();
+    if wants_extents {
+        match grant_extents(root, &scratch, mount) {
+            Ok(place) => places.push((raw, place)),
+            Err(error) => {
+                let baseline = no_baseline(error.reason().to_owned(), error.remedy().to_owned());
+                record.targets[index].baseline = Some(baseline);
+                forget(record, &raw);
+            }
+        }
+    }
+    places.push((id.to_owned(), Place::Scratch(scratch)));
+    Ok(places)
+}
+
+/// Why direct writes to the scratch files are none, if cells ask for them and they aren't.
+fn ignores_direct(scratch: &Scratch, specs: &[CellSpec]) -> Result<Option<String>, SetupError> {
+    let Some(spec) = specs.iter().filter(|spec| spec.axes.direct).min_by_key(|s| s.axes.size_bytes)
+    else {
+        return Ok(None);
+    };
+    let Some(file) = scratch.all().first() else { return Ok(None) };
+    let unit_bytes = spec.axes.size_bytes.max(4096).min(file.span_bytes());
+    file.direct_ignored(unit_bytes).map_err(|error| {
+        SetupError::Cannot(format!("cannot try O_DIRECT on {}: {error}", file.path().display()))
+    })
+}
+
+fn grant_extents(
+    root: &Root,
+    scratch: &Scratch,
+    mount: &MountFacts,
+) -> Result<Place, guard::NoExtents> {
+    let overwritten =
+        scratch.all().iter().filter(|file| file.state() == FileState::Overwrite);
+    let (mut files, mut file_bytes) = (Vec::new(), Vec::new());
+    for file in overwritten {
+        let open = file.open_as_is().map_err(|error| {
+            guard::NoExtents::new(format!("cannot open {}: {error}", file.path().display()))
+        })?;
+        files.push(open);
+        file_bytes.push(file.span_bytes());
+    }
+    let grant = guard::extents(root, mount, &files.iter().collect::<Vec<_>>())?;
+    Ok(Place::Extents { grant, file_bytes })
+}
+
+/// Takes a target and its cells out of the record.
+fn forget(record: &mut Record, id: &str) {
+    record.targets.retain(|target| target.id != id);
+    record.cells.retain(|cell| cell.spec.target != id);
+}

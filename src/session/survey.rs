@@ -1,0 +1,418 @@
+//! From what is wished for to a record with its targets and cells. Nothing is written here: a
+//! device is claimed and judged, directories are looked at.
+
+use std::path::{Path, PathBuf};
+
+use crate::engine::{self, EngineError};
+use crate::guard::{self, Permit, Refusal};
+use crate::model::cell::{CellSpec, EngineKind, FileState, Payload, Role};
+use crate::model::facts::{DeviceFacts, MountFacts};
+use crate::model::record::{
+    Baseline, BaselineKind, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool,
+};
+use crate::model::units::{show_amount, show_bytes};
+use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
+use crate::scratch;
+use crate::sys::root::Root;
+use crate::target;
+
+use super::bench::file_bytes;
+use super::totals::empty_cell;
+
+/// The device's bytes that preserving keeps in memory.
+const MAX_PRESERVED_BYTES: u64 = 1 << 30;
+/// The `id` of a device that was named.
+const DEVICE: &str = "raw";
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The verb: `raw`, `file` or `gap`.
+    pub verb: &'static str,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Directories to measure, each on its filesystem.
+    pub directories: Vec<PathBuf>,
+    /// Every mounted filesystem on a block device; one that can't be measured is told and left out.
+    pub all: bool,
+    /// A device to measure: the only target, or what directories are compared with.
+    pub device: Option<PathBuf>,
+    /// The device is written with fresh data.
+    pub overwrite: bool,
+    /// Compare directories with a baseline.
+    pub compare: bool,
+    /// The engine `sync` may stand in where io_uring is blocked.
+    pub fallback: bool,
+    /// The axes and the run control.
+    pub settings: Settings,
+    /// Decides the order of cells, random offsets and the payload.
+    pub seed: u64,
+}
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The guard gives no right to write.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// This host can't do it.
+    #[error("{0}")]
+    Cannot(String),
+    /// A signal came while everything was prepared.
+    #[error("interrupted before anything was measured; nothing is left behind")]
+    Interrupted,
+}
+
+impl From<EngineError> for SetupError {
+    fn from(error: EngineError) -> SetupError {
+        SetupError::Cannot(error.to_string())
+    }
+}
+
+/// What will be measured, and what is known of it.
+#[derive(Debug)]
+pub struct Survey {
+    /// The record, with targets and cells, before anything is measured.
+    pub record: Record,
+    /// The claimed device.
+    pub(super) permit: Option<Permit>,
+    /// The directories' mounts, by target.
+    pub(super) mounts: Vec<(String, MountFacts)>,
+    /// Directories that fail are told and left out.
+    pub(super) all: bool,
+    pub(super) overwrite: bool,
+}
+
+/// Looks at everything that `wish` names and plans the cells.
+pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
+    let mut notes = Vec::new();
+    allow_engines(root, &mut wish, &mut notes)?;
+    let record = empty_record(root, &wish, notes);
+    let (all, overwrite) = (wish.all, wish.overwrite);
+    let mut survey = Survey { record, permit: None, mounts: Vec::new(), all, overwrite };
+    if let Some(path) = &wish.device {
+        survey.add_device(root, path, &wish)?;
+    }
+    let directories = match wish.all {
+        true => mounted_directories(root)?,
+        false => wish.directories.clone(),
+    };
+    for (index, directory) in directories.iter().enumerate() {
+        let id = format!("d{index}");
+        match survey.add_directory(root, &id, directory, &wish) {
+            Err(error) if wish.all => {
+                survey.warn(None, format!("{} is left out: {error}", directory.display()));
+            }
+            other => other?,
+        }
+    }
+    if survey.record.cells.is_empty() {
+        return Err(SetupError::Cannot(match wish.all {
+            true => "no mounted filesystem can be measured; see `syncprof list`".to_owned(),
+            false => "there is nothing to measure".to_owned(),
+        }));
+    }
+    Ok(survey)
+}
+
+/// Sees whether io_uring is to be had, where it is asked for.
+fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<(), SetupError> {
+    let engines = &mut wish.settings.matrix.engines;
+    if !engines.contains(&EngineKind::Uring) {
+        return Ok(());
+    }
+    let Err(error) = engine::probe(root) else { return Ok(()) };
+    if !wish.fallback {
+        return Err(error.into());
+    }
+    let text = format!("{error}; the engine sync is used instead, as --fallback allows");
+    notes.push(Note { level: Level::Fallback, target: None, text });
+    engines.retain(|engine| *engine != EngineKind::Uring);
+    if !engines.contains(&EngineKind::Sync) {
+        engines.push(EngineKind::Sync);
+    }
+    Ok(())
+}
+
+fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
+    let settings = &wish.settings;
+    Record {
+        schema: SCHEMA.to_owned(),
+        tool: Tool {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        host: target::host(root),
+        run: Run {
+            verb: wish.verb.to_owned(),
+            command: wish.command.clone(),
+            started: jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            elapsed_ns: 0,
+            seed: wish.seed,
+            precision: settings.precision,
+            budget_ns: settings.budget.as_nanos() as u64,
+            min_rounds: settings.rounds.unwrap_or(MIN_ROUNDS),
+            rounds: 0,
+            ended: None,
+            payload: match (wish.verb, wish.overwrite) {
+                ("raw", false) => Payload::Preserve,
+                _ => settings.payload,
+            },
+        },
+        targets: Vec::new(),
+        cells: Vec::new(),
+        notes,
+    }
+}
+
+/// Where each filesystem that sits on a block device is mounted, writable: its first mount point.
+fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
+    let mounts = target::mounts(root)
+        .map_err(|error| SetupError::Cannot(format!("cannot read the mounts: {error}")))?;
+    let mut seen = Vec::new();
+    let mut directories = Vec::new();
+    for mount in mounts {
+        let Some(dev) = mount.block_device else { continue };
+        if !mount.is_read_only() && Path::new(&mount.mount_point).is_dir() && !seen.contains(&dev) {
+            seen.push(dev);
+            directories.push(PathBuf::from(mount.mount_point));
+        }
+    }
+    Ok(directories)
+}
+
+impl Survey {
+    /// The claimed device's kernel name and, where it has one, its serial number: what
+    /// `--overwrite` must be confirmed with.
+    pub fn device_names(&self) -> Option<(&str, Option<&str>)> {
+        let facts = self.permit.as_ref()?.facts();
+        let serial = facts.iter().find_map(|device| device.serial.as_deref());
+        Some((&facts.first()?.name, serial))
+    }
+
+    pub(super) fn warn(&mut self, target: Option<&str>, text: String) {
+        let target = target.map(str::to_owned);
+        self.record.notes.push(Note { level: Level::Warning, target, text });
+    }
+
+    fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {
+        let permit = guard::check(root, path)?;
+        let stack = permit.facts().to_vec();
+        let target = Target {
+            id: DEVICE.to_owned(),
+            path: path.display().to_string(),
+            kind: TargetKind::Device,
+            stack,
+            mount: None,
+            buffered: None,
+            content: None,
+            baseline: None,
+        };
+        if !wish.compare {
+            let plan = device_plan(DEVICE, &target.stack, wish.overwrite);
+            self.add_cells(&plan, wish)?;
+        }
+        self.record.targets.push(target);
+        self.permit = Some(permit);
+        Ok(())
+    }
+
+    fn add_directory(
+        &mut self,
+        root: &Root,
+        id: &str,
+        directory: &Path,
+        wish: &Wish,
+    ) -> Result<(), SetupError> {
+        let directory = real_directory(directory)?;
+        let mount = target::mount_of(root, &directory).map_err(|error| {
+            SetupError::Cannot(format!("cannot find the mount of {}: {error}", directory.display()))
+        })?;
+        if mount.is_read_only() {
+            return Err(SetupError::Cannot(format!(
+                "{}: {} is mounted read-only; mount it writable, or name another directory",
+                directory.display(),
+                mount.mount_point,
+            )));
+        }
+        let stack = mount.block_device.and_then(|dev| target::stack(root, dev).ok());
+        let stack = stack.unwrap_or_default();
+        let file_cells = self.add_cells(&file_plan(id, &stack, &mount, wish), wish)?;
+        let mut target = Target {
+            id: id.to_owned(),
+            path: directory.display().to_string(),
+            kind: TargetKind::Directory,
+            stack,
+            mount: Some(mount.clone()),
+            buffered: None,
+            content: None,
+            baseline: None,
+        };
+        if wish.compare {
+            target.baseline = Some(self.add_baseline(&target, &mount, &file_cells, wish));
+        }
+        self.check_space(&target, &mount)?;
+        self.record.targets.push(target);
+        self.mounts.push((id.to_owned(), mount));
+        Ok(())
+    }
+
+    fn add_cells(&mut self, plan: &TargetPlan, wish: &Wish) -> Result<Vec<CellSpec>, SetupError> {
+        let matrix = &wish.settings.matrix;
+        let specs = plan::cells(matrix, plan).map_err(|error| SetupError::Usage(error.to_string()))?;
+        for skip in plan::skipped(matrix, plan) {
+            let text = format!("{} is left out: {}", show_bytes(skip.size_bytes), skip.reason);
+            self.remark(&plan.id, text);
+        }
+        self.record.cells.extend(specs.iter().cloned().map(empty_cell));
+        Ok(specs)
+    }
+
+    fn remark(&mut self, target: &str, text: String) {
+        let target = Some(target.to_owned());
+        self.record.notes.push(Note { level: Level::Remark, target, text });
+    }
+
+    /// Plans the raw side for a directory's cells: at the device that was named, or through the
+    /// filesystem's own device at the scratch file's blocks.
+    fn add_baseline(
+        &mut self,
+        directory: &Target,
+        mount: &MountFacts,
+        file_cells: &[CellSpec],
+        wish: &Wish,
+    ) -> Baseline {
+        let (kind, plan) = if wish.device.is_some() {
+            let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
+            (BaselineKind::Device, device_plan(DEVICE, stack, wish.overwrite))
+        } else if mount.block_device.is_some() && !directory.stack.is_empty() {
+            let id = format!("{}.raw", directory.id);
+            let plan = device_plan(&id, &directory.stack, true);
+            self.record.targets.push(Target {
+                id,
+                path: format!("/dev/{}", directory.stack[0].name),
+                kind: TargetKind::Device,
+                stack: directory.stack.clone(),
+                mount: None,
+                buffered: None,
+                content: None,
+                baseline: None,
+            });
+            (BaselineKind::Extents, plan)
+        } else {
+            let reason = format!("{} is not on one block device", mount.fs_type);
+            return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
+        };
+        let counterparts = plan::raw_counterparts(file_cells, &plan);
+        for skip in counterparts.skipped {
+            self.warn(
+                Some(&directory.id),
+                format!("{}: {}", show_bytes(skip.size_bytes), skip.reason),
+            );
+        }
+        for spec in counterparts.cells {
+            if !self.record.cells.iter().any(|cell| cell.spec.id == spec.id) {
+                self.record.cells.push(empty_cell(spec));
+            }
+        }
+        Baseline { kind, target: Some(plan.id), reason: None, remedy: None }
+    }
+
+    /// Refuses a directory whose filesystem has no room for its scratch files.
+    fn check_space(&self, target: &Target, mount: &MountFacts) -> Result<(), SetupError> {
+        let raw = format!("{}.raw", target.id);
+        let specs = self.record.cells.iter().map(|cell| &cell.spec);
+        let sets = file_sets(specs.filter(|s| s.target == target.id || s.target == raw));
+        let needed_bytes: u64 = sets.iter().map(|(_, bytes, files)| bytes * u64::from(*files)).sum();
+        if needed_bytes <= allowed_bytes(mount) {
+            return Ok(());
+        }
+        let (size, free) = (mount.size_bytes.unwrap_or(0), mount.free_bytes.unwrap_or(0));
+        Err(SetupError::Cannot(format!(
+            "{}: scratch files need {}, but {}; ask for less with --span, or free some space",
+            target.path,
+            show_amount(needed_bytes),
+            scratch::free_rule(size, free),
+        )))
+    }
+}
+
+pub(super) fn no_baseline(reason: String, remedy: String) -> Baseline {
+    Baseline { kind: BaselineKind::None, target: None, reason: Some(reason), remedy: Some(remedy) }
+}
+
+fn real_directory(path: &Path) -> Result<PathBuf, SetupError> {
+    let usage = |what: String| SetupError::Usage(format!("{}: {what}", path.display()));
+    let directory = path.canonicalize().map_err(|error| {
+        usage(format!("{error}; name a directory on the filesystem to measure"))
+    })?;
+    if directory.is_dir() {
+        return Ok(directory);
+    }
+    Err(usage("is not a directory; name one, or use `syncprof raw` for a block device".to_owned()))
+}
+
+fn device_plan(id: &str, stack: &[DeviceFacts], overwrite: bool) -> TargetPlan {
+    let device = stack.first();
+    let size_bytes = device.map_or(0, |device| device.size_bytes);
+    TargetPlan {
+        id: id.to_owned(),
+        role: Role::Raw,
+        logical_block_bytes: device.and_then(|d| d.logical_block_bytes).unwrap_or(512),
+        span_limit_bytes: match overwrite {
+            true => size_bytes,
+            false => size_bytes.min(MAX_PRESERVED_BYTES),
+        },
+    }
+}
+
+fn file_plan(id: &str, stack: &[DeviceFacts], mount: &MountFacts, wish: &Wish) -> TargetPlan {
+    let matrix = &wish.settings.matrix;
+    // One set of files for each state and number of jobs; a baseline writes files that stay.
+    let states = matrix.file_states.len();
+    let for_baseline = wish.compare && !matrix.file_states.contains(&FileState::Overwrite);
+    let sets = ((states + usize::from(for_baseline)) * matrix.jobs.len()).max(1) as u64;
+    TargetPlan {
+        id: id.to_owned(),
+        role: Role::File,
+        logical_block_bytes: direct_unit_bytes(stack, mount),
+        span_limit_bytes: allowed_bytes(mount) / sets,
+    }
+}
+
+/// What direct writes to the filesystem must be multiples of. ext2/3/4, XFS and f2fs take the
+/// device's logical block; filesystems that checksum or copy whole blocks take none smaller.
+fn direct_unit_bytes(stack: &[DeviceFacts], mount: &MountFacts) -> u64 {
+    let logical = stack.first().and_then(|device| device.logical_block_bytes);
+    match mount.fs_type.as_str() {
+        "ext2" | "ext3" | "ext4" | "xfs" => logical.unwrap_or(512),
+        _ => mount.block_bytes.or(logical).unwrap_or(4096),
+    }
+}
+
+fn allowed_bytes(mount: &MountFacts) -> u64 {
+    match (mount.size_bytes, mount.free_bytes) {
+        (Some(size), Some(free)) => scratch::allowed_bytes(size, free),
+        _ => u64::MAX,
+    }
+}
+
+/// Each set of files that the cells need: state, bytes of each file, number of files. Raw cells
+/// write the blocks of files that stay where they are.
+pub(super) fn file_sets<'s>(
+    specs: impl IntoIterator<Item = &'s CellSpec>,
+) -> Vec<(FileState, u64, u32)> {
+    let mut sets: Vec<(FileState, u64, u32)> = Vec::new();
+    for spec in specs {
+        let state = spec.file_state.unwrap_or(FileState::Overwrite);
+        let bytes = file_bytes(spec);
+        match sets.iter_mut().find(|set| set.0 == state && set.1 == bytes) {
+            Some(set) => set.2 = set.2.max(spec.axes.jobs),
+            None => sets.push((state, bytes, spec.axes.jobs)),
+        }
+    }
+    sets
+}
