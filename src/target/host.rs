@@ -1,0 +1,79 @@
+//! The machine.
+
+use std::fs;
+
+use crate::model::facts::Host;
+use crate::sys::root::Root;
+
+/// What this machine is. Everything that the kernel doesn't tell is empty or absent.
+pub fn host(root: &Root) -> Host {
+    let cpuinfo = fs::read_to_string(root.proc.join("cpuinfo")).unwrap_or_default();
+    let meminfo = fs::read_to_string(root.proc.join("meminfo")).unwrap_or_default();
+    let uname = nix::sys::utsname::uname();
+    let part = |pick: fn(&nix::sys::utsname::UtsName) -> &std::ffi::OsStr| {
+        uname
+            .as_ref()
+            .map(|uname| pick(uname).to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    Host {
+        hostname: part(|uname| uname.nodename()),
+        kernel: format!(
+            "{} {}",
+            part(|uname| uname.release()),
+            part(|uname| uname.version())
+        ),
+        arch: part(|uname| uname.machine()),
+        cpus: processors(&cpuinfo),
+        // arm64 names no model there.
+        cpu_model: field(&cpuinfo, "model name").map(str::to_owned),
+        memory_bytes: field(&meminfo, "MemTotal")
+            .and_then(|text| text.strip_suffix("kB"))
+            .and_then(|number| number.trim().parse::<u64>().ok())
+            .map(|kib| kib * 1024),
+    }
+}
+
+/// Lines that begin a processor's paragraph. /proc/cpuinfo shows those online.
+fn processors(cpuinfo: &str) -> u32 {
+    cpuinfo
+        .lines()
+        .filter(|line| {
+            line.split(':')
+                .next()
+                .is_some_and(|key| key.trim() == "processor")
+        })
+        .count() as u32
+}
+
+/// The value of the first line with this key.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(found, _)| found.trim() == key)
+        .map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_and_memory_are_read_from_the_made_up_proc() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(
+            dir.path().join("cpuinfo"),
+            "processor\t: 0\nmodel name\t: A CPU\n\nprocessor\t: 1\nmodel name\t: A CPU\n",
+        )
+        .unwrap();
+        fs::write(dir.path().join("meminfo"), "MemTotal:       2048 kB\n").unwrap();
+        let host = host(&Root {
+            proc: dir.path().into(),
+            ..Root::host()
+        });
+        assert_eq!(host.cpus, 2);
+        assert_eq!(host.cpu_model.as_deref(), Some("A CPU"));
+        assert_eq!(host.memory_bytes, Some(2048 * 1024));
+        assert!(!host.kernel.trim().is_empty());
+    }
+}

@@ -1,0 +1,147 @@
+//! A filesystem's journal: ext3 and ext4 tell in their superblock and in procfs, XFS by an ioctl.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::stack::device_node;
+use super::sysfs::{device_dir, name_of};
+use crate::model::facts::{JournalFacts, MountFacts};
+use crate::sys::ioctl;
+use crate::sys::root::Root;
+
+/// The journal of the filesystem mounted at a directory; none for filesystems without one by
+/// design, and where nothing is known.
+pub(super) fn journal(root: &Root, mount: &MountFacts, dir: &Path) -> Option<JournalFacts> {
+    match mount.fs_type.as_str() {
+        "ext2" | "ext3" | "ext4" => ext_journal(root, mount),
+        "xfs" => File::open(dir)
+            .and_then(ioctl::xfs_log)
+            .ok()
+            .map(|log| JournalFacts {
+                mode: None,
+                size_bytes: Some(log.size_bytes),
+                external: Some(log.external),
+            }),
+        _ => None,
+    }
+}
+
+fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
+    let device = mount.block_device?;
+    let on_disk = device_node(root, device)
+        .and_then(File::open)
+        .ok()
+        .and_then(|node| {
+            // The superblock starts at byte 1024, whatever the block size
+            // (Documentation/filesystems/ext4/super.rst).
+            let mut superblock = [0; 1024];
+            node.read_exact_at(&mut superblock, 1024).ok()?;
+            ext_superblock(&superblock)
+        });
+    // Lists every option, defaults too; mountinfo shows only what differs from the default.
+    let options = device_dir(root, device).ok().and_then(|dir| {
+        let list = root
+            .proc
+            .join("fs/ext4")
+            .join(name_of(&dir))
+            .join("options");
+        fs::read_to_string(list).ok()
+    });
+    let mode = options
+        .iter()
+        .flat_map(|list| list.lines())
+        .chain(mount.options.iter().map(String::as_str))
+        .find_map(|option| option.strip_prefix("data="));
+    match (on_disk, mode) {
+        (Some(ExtJournal::Absent), _) => Some(JournalFacts {
+            mode: Some("none".into()),
+            size_bytes: None,
+            external: None,
+        }),
+        (None, None) => None,
+        (on_disk, mode) => Some(JournalFacts {
+            mode: mode.map(str::to_owned),
+            size_bytes: match on_disk {
+                Some(ExtJournal::Internal { size_bytes }) => size_bytes,
+                _ => None,
+            },
+            external: on_disk.map(|journal| journal == ExtJournal::External),
+        }),
+    }
+}
+
+/// What an ext superblock says of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ExtJournal {
+    Absent,
+    External,
+    Internal { size_bytes: Option<u64> },
+}
+
+/// Reads an ext2/3/4 superblock; none if it isn't one. Offsets are those of
+/// Documentation/filesystems/ext4/super.rst.
+fn ext_superblock(bytes: &[u8; 1024]) -> Option<ExtJournal> {
+    const MAGIC: u16 = 0xEF53;
+    const COMPAT_HAS_JOURNAL: u32 = 0x4;
+    /// `s_jnl_blocks` holds a copy of the journal inode's block map and size.
+    const BACKUP_BLOCKS: u8 = 1;
+    let le32 = |at: usize| {
+        let mut word = [0; 4];
+        word.copy_from_slice(&bytes[at..at + 4]);
+        u32::from_le_bytes(word)
+    };
+    if u16::from_le_bytes([bytes[0x38], bytes[0x39]]) != MAGIC {
+        return None;
+    }
+    if le32(0x5C) & COMPAT_HAS_JOURNAL == 0 {
+        return Some(ExtJournal::Absent);
+    }
+    let inode_number = le32(0xE0);
+    if inode_number == 0 {
+        return Some(ExtJournal::External);
+    }
+    // The last two of its 17 words are the upper and the lower half of the journal's size.
+    let size_bytes = u64::from(le32(0x10C + 15 * 4)) << 32 | u64::from(le32(0x10C + 16 * 4));
+    Some(ExtJournal::Internal {
+        size_bytes: (bytes[0xFD] == BACKUP_BLOCKS && size_bytes > 0).then_some(size_bytes),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock(features: u32, inode: u32, size_bytes: u32) -> [u8; 1024] {
+        let mut bytes = [0; 1024];
+        bytes[0x38..0x3A].copy_from_slice(&[0x53, 0xEF]);
+        bytes[0x5C..0x60].copy_from_slice(&features.to_le_bytes());
+        bytes[0xE0..0xE4].copy_from_slice(&inode.to_le_bytes());
+        bytes[0xFD] = 1;
+        bytes[0x14C..0x150].copy_from_slice(&size_bytes.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn the_superblock_tells_the_journal_s_size() {
+        assert_eq!(
+            ext_superblock(&superblock(0x3C, 8, 64 << 20)),
+            Some(ExtJournal::Internal {
+                size_bytes: Some(64 << 20)
+            })
+        );
+    }
+
+    #[test]
+    fn a_journal_may_be_absent_or_elsewhere() {
+        assert_eq!(
+            ext_superblock(&superblock(0x38, 8, 0)),
+            Some(ExtJournal::Absent)
+        );
+        assert_eq!(
+            ext_superblock(&superblock(0x3C, 0, 0)),
+            Some(ExtJournal::External)
+        );
+        assert_eq!(ext_superblock(&[0; 1024]), None);
+    }
+}

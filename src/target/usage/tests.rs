@@ -1,0 +1,193 @@
+//! Uses of made-up devices.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+/// A made-up machine with disk sda, its partition sda1, and whatever a test adds.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Machine {
+        let machine = Machine(TempDir::new().unwrap());
+        for dir in ["sys/dev/block", "sys/class/block", "dev"] {
+            fs::create_dir_all(machine.0.path().join(dir)).unwrap();
+        }
+        machine.file("proc/self/mountinfo", "");
+        machine.device("sda", "8:0");
+        machine.device("sda/sda1", "8:1");
+        machine.file("sys/devices/sda/sda1/partition", "1");
+        machine
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn device(&self, place: &str, dev: &str) {
+        self.file(&format!("sys/devices/{place}/dev"), dev);
+        self.file(&format!("sys/devices/{place}/size"), "2048");
+        let dir = self.0.path().join("sys/devices").join(place);
+        symlink(&dir, self.0.path().join("sys/dev/block").join(dev)).unwrap();
+        let name = dir.file_name().unwrap();
+        symlink(&dir, self.0.path().join("sys/class/block").join(name)).unwrap();
+    }
+
+    /// A loop device on a file; without a right to ask by ioctl, as here, the path decides.
+    fn attach(&self, minor: u32, image: &str, offset_bytes: u64) {
+        self.device(&format!("loop{minor}"), &format!("7:{minor}"));
+        let image = self.0.path().join(image);
+        let dir = format!("sys/devices/loop{minor}/loop");
+        self.file(&format!("{dir}/backing_file"), image.to_str().unwrap());
+        self.file(&format!("{dir}/offset"), &offset_bytes.to_string());
+    }
+
+    fn usage(&self, dev: &str) -> Vec<(Relation, String, By)> {
+        let root = Root {
+            sys: self.0.path().join("sys"),
+            proc: self.0.path().join("proc"),
+            dev: self.0.path().join("dev"),
+        };
+        usage(&root, dev.parse().unwrap())
+            .unwrap()
+            .uses
+            .into_iter()
+            .map(|found| (found.relation, found.of, found.by))
+            .collect()
+    }
+}
+
+fn mount(mount_point: &str, pid: Option<u32>) -> By {
+    By::Mount {
+        mount_point: mount_point.into(),
+        pid,
+    }
+}
+
+#[test]
+fn an_idle_device_has_no_uses() {
+    assert_eq!(Machine::new().usage("8:0"), []);
+    assert_eq!(Machine::new().usage("8:1"), []);
+}
+
+#[test]
+fn a_mounted_partition_is_a_use_of_its_disk_too() {
+    let machine = Machine::new();
+    machine.file(
+        "proc/self/mountinfo",
+        "1 0 8:1 / /data rw - ext4 /dev/sda1 rw\n",
+    );
+    let here = mount("/data", None);
+    assert_eq!(
+        machine.usage("8:1"),
+        [(Relation::Itself, "sda1".into(), here.clone())]
+    );
+    assert_eq!(
+        machine.usage("8:0"),
+        [(Relation::Partition, "sda1".into(), here)]
+    );
+}
+
+#[test]
+fn a_mount_in_another_namespace_names_a_process_there() {
+    let machine = Machine::new();
+    for pid in ["self", "77", "78"] {
+        fs::create_dir_all(machine.0.path().join(format!("proc/{pid}/ns"))).unwrap();
+    }
+    let line = "1 0 8:1 / /data rw - ext4 /dev/sda1 rw\n";
+    machine.file("proc/77/mountinfo", line);
+    machine.file("proc/78/mountinfo", line);
+    for (pid, namespace) in [("self", "mnt:[1]"), ("77", "mnt:[2]"), ("78", "mnt:[2]")] {
+        symlink(
+            namespace,
+            machine.0.path().join(format!("proc/{pid}/ns/mnt")),
+        )
+        .unwrap();
+    }
+    let there = mount("/data", Some(77));
+    assert_eq!(
+        machine.usage("8:1"),
+        [(Relation::Itself, "sda1".into(), there)]
+    );
+}
+
+#[test]
+fn a_whole_disk_in_use_is_a_use_of_its_partition_and_a_sibling_is_not() {
+    let machine = Machine::new();
+    machine.device("sda/sda2", "8:2");
+    machine.file("sys/devices/sda/sda2/partition", "2");
+    machine.file(
+        "proc/self/mountinfo",
+        "1 0 8:0 / /whole rw - ext4 /dev/sda rw\n2 0 8:2 / /two rw - ext4 /dev/sda2 rw\n",
+    );
+    let whole = mount("/whole", None);
+    assert_eq!(
+        machine.usage("8:1"),
+        [(Relation::WholeDisk, "sda".into(), whole)]
+    );
+}
+
+#[test]
+fn swap_btrfs_and_holders_are_uses() {
+    let machine = Machine::new();
+    machine.file(
+        "proc/swaps",
+        "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n",
+    );
+    machine.file("sys/fs/btrfs/uuid-1/devices/sda1/dev", "8:1");
+    machine.file("sys/devices/sda/sda1/holders/dm-0/dm/name", "vg-root");
+    machine.file("sys/devices/sda/sda1/holders/dm-0/dm/uuid", "LVM-abc");
+    let uses: Vec<By> = machine
+        .usage("8:1")
+        .into_iter()
+        .map(|found| found.2)
+        .collect();
+    assert_eq!(
+        uses,
+        [
+            By::Swap,
+            By::Btrfs {
+                uuid: "uuid-1".into()
+            },
+            By::Holder {
+                name: "dm-0".into(),
+                dm_name: Some("vg-root".into()),
+                dm_uuid: Some("LVM-abc".into()),
+            },
+        ]
+    );
+}
+
+#[test]
+fn a_second_loop_on_the_same_file_and_its_mount_are_uses() {
+    let machine = Machine::new();
+    machine.file("image", "");
+    machine.attach(0, "image", 0);
+    machine.attach(1, "image", 512);
+    machine.file(
+        "proc/self/mountinfo",
+        "1 0 7:1 / /x rw - ext4 /dev/loop1 rw\n",
+    );
+    let uses = machine.usage("7:0");
+    assert_eq!(uses.len(), 2, "{uses:?}");
+    assert!(
+        matches!(&uses[0], (Relation::Itself, _, By::Loop { name, file: Some(_) }) if name == "loop1")
+    );
+    assert_eq!(
+        uses[1],
+        (Relation::Lower, "loop1".into(), mount("/x", None))
+    );
+}
+
+#[test]
+fn loops_on_other_parts_of_a_file_are_no_matter() {
+    let machine = Machine::new();
+    machine.file("image", "");
+    machine.attach(0, "image", 0);
+    machine.attach(1, "image", 2048 * 512);
+    machine.attach(2, "another", 0);
+    assert_eq!(machine.usage("7:0"), []);
+}
