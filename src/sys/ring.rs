@@ -1,1 +1,344 @@
-//! (being built)
+//! One io_uring that writes from memory it guards.
+//!
+//! The kernel reads a write's bytes some time between submission and completion. So that safe
+//! code cannot free or change those bytes meanwhile, a [`Ring`] keeps its memory, lends a slot's
+//! bytes only while nothing is in flight from that slot, exists only inside of [`with_ring`]
+//! (which rules out leaking it), and when dropped, also by a panic, waits until the kernel has
+//! answered everything.
+
+mod setup;
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+pub use setup::{Config, Durability, Memory, SetupError, probe, with_ring};
+
+use super::buffer::Aligned;
+
+/// Marks the completion of a write's sync, beside the slot's number in the user data.
+const IS_SYNC: u64 = 1 << 32;
+
+/// One finished operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The slot that it was pushed to.
+    pub slot: u32,
+    /// Bytes written, or a negative error number.
+    pub result: i32,
+}
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Completions that the kernel still owes, before the memory is the program's again.
+    owed: u8,
+    /// What the write alone returned, or should return where its completion is not told.
+    written: i32,
+    /// Bytes that it should write.
+    len: i32,
+}
+
+/// An io_uring with its file and its memory. See the module's text for what it guarantees.
+pub struct Ring<'a> {
+    /// First, so that it is closed before the memory goes.
+    ring: IoUring,
+    /// The kernel's index of the ring's descriptor, where that is registered for this thread.
+    enter_index: Option<u32>,
+    /// The descriptor, or its index in the ring's table, as `file_flags` says.
+    file: types::Fd,
+    file_flags: squeue::Flags,
+    memory: Guarded<'a>,
+    /// Bytes of each registered piece of the memory; none: it isn't registered.
+    piece_bytes: Option<usize>,
+    rw_flags: i32,
+    /// A sync that is linked behind each write.
+    sync: Option<types::FsyncFlags>,
+    /// The kernel tells of a linked write only if it fails.
+    skips_success: bool,
+    polled: bool,
+    sqpoll: bool,
+    timed_waits: bool,
+    slots: Box<[Slot]>,
+    in_flight: u32,
+    fallbacks: Vec<String>,
+    /// The descriptor must outlive the ring. The raw pointer keeps the ring in its thread, because
+    /// `enter_index` means something in that thread only.
+    bound: PhantomData<(BorrowedFd<'a>, *mut ())>,
+}
+
+/// The memory that writes are issued from.
+struct Guarded<'a> {
+    start: *mut u8,
+    len: usize,
+    /// Bytes of each slot's own region; zero: all slots share the whole, which nothing changes.
+    stride: usize,
+    /// Keeps what `start` points to.
+    _keep: Keep<'a>,
+}
+
+enum Keep<'a> {
+    Owned(#[expect(dead_code, reason = "held for its Drop")] Aligned),
+    Borrowed(PhantomData<&'a [u8]>),
+}
+
+impl Guarded<'_> {
+    /// Where `slot` may write from: the position and the length within the whole.
+    fn region(&self, slot: u32) -> (usize, usize) {
+        if self.stride == 0 {
+            (0, self.len)
+        } else {
+            (slot as usize * self.stride, self.stride)
+        }
+    }
+}
+
+impl Ring<'_> {
+    /// What the kernel would not do, and what is done instead: a sentence each.
+    pub fn fallbacks(&self) -> &[String] {
+        &self.fallbacks
+    }
+
+    /// Whether [`Ring::enter`] heeds a time-out. Rings that poll their device do not, nor do
+    /// kernels before 5.11.
+    pub fn has_timed_waits(&self) -> bool {
+        self.timed_waits && !self.polled
+    }
+
+    /// Operations pushed and not yet reaped.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The bytes that the next write from `slot` carries. None while a write is in flight from
+    /// them, and for memory that was borrowed.
+    pub fn slot_mut(&mut self, slot: u32) -> Option<&mut [u8]> {
+        if self.memory.stride == 0 || self.slots.get(slot as usize)?.owed > 0 {
+            return None;
+        }
+        let (at, len) = self.memory.region(slot);
+        // SAFETY: the memory is owned by this ring and `at + len` lies within it, because it was
+        // made of one stride for each slot and `slot` is one of those. The kernel reads none of
+        // this region: its slot owes no completion. The borrow of `self` keeps a second reference
+        // and a push from this region away while the slice lives.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.start.add(at), len) })
+    }
+
+    /// Queues a write of `len` bytes, `from` bytes into the slot's memory (or into the borrowed
+    /// memory), to `offset_bytes` of the file, and its sync if one was configured. The next
+    /// [`Ring::enter`] submits it. EBUSY if a write is in flight from the slot already, EFAULT if
+    /// the bytes are not within the memory.
+    #[inline]
+    pub fn push(&mut self, slot: u32, from: usize, len: u32, offset_bytes: u64) -> io::Result<()> {
+        let fault = || io::Error::from_raw_os_error(libc::EFAULT);
+        let state = *self.slots.get(slot as usize).ok_or_else(fault)?;
+        if state.owed > 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        let (region_at, region_len) = self.memory.region(slot);
+        let len_bytes = len as usize;
+        let signed_len = i32::try_from(len).map_err(|_| fault())?;
+        if from
+            .checked_add(len_bytes)
+            .is_none_or(|end| end > region_len)
+        {
+            return Err(fault());
+        }
+        let at = region_at + from;
+        let write = self
+            .write_entry(at, len, offset_bytes)
+            .user_data(u64::from(slot));
+        let (entries, count) = match self.sync {
+            None => ([write.clone(), write], 1),
+            Some(flags) => {
+                let mut link = squeue::Flags::IO_LINK;
+                if self.skips_success {
+                    link |= squeue::Flags::SKIP_SUCCESS;
+                }
+                let sync = opcode::Fsync::new(self.file)
+                    .flags(flags)
+                    .build()
+                    .flags(self.file_flags)
+                    .user_data(u64::from(slot) | IS_SYNC);
+                ([write.flags(link), sync], 2)
+            }
+        };
+        // SAFETY: the file stays open and the memory mapped for as long as the ring lives, the
+        // bytes are within the memory (checked above), and no safe code can change them while the
+        // slot owes a completion, which it does from here on.
+        let pushed = unsafe { self.ring.submission().push_multiple(&entries[..count]) };
+        // Cannot happen: the queue has room for every slot.
+        pushed.map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
+        self.slots[slot as usize] = Slot {
+            owed: if count == 2 && !self.skips_success {
+                2
+            } else {
+                1
+            },
+            written: signed_len,
+            len: signed_len,
+        };
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    fn write_entry(&self, at: usize, len: u32, offset_bytes: u64) -> squeue::Entry {
+        let bytes = self.memory.start.wrapping_add(at).cast_const();
+        let registered = self.piece_bytes.and_then(|piece| {
+            // A write that straddles two registered pieces can name neither.
+            let index = at / piece;
+            let last = (at + len as usize).saturating_sub(1) / piece;
+            (index == last).then(|| u16::try_from(index).ok()).flatten()
+        });
+        let entry = match registered {
+            Some(index) => opcode::WriteFixed::new(self.file, bytes, len, index)
+                .offset(offset_bytes)
+                .rw_flags(self.rw_flags)
+                .build(),
+            None => opcode::Write::new(self.file, bytes, len)
+                .offset(offset_bytes)
+                .rw_flags(self.rw_flags)
+                .build(),
+        };
+        entry.flags(self.file_flags)
+    }
+
+    /// Submits what was pushed and waits for `min_complete` completions, no longer than
+    /// `timeout_ns`. Returns early, without an error, when a signal arrives or the kernel is short
+    /// of memory for the moment (EAGAIN): call it again.
+    #[inline]
+    pub fn enter(&mut self, min_complete: u32, timeout_ns: Option<u64>) -> io::Result<()> {
+        let (to_submit, wake) = {
+            let queue = self.ring.submission();
+            (queue.len() as u32, self.sqpoll && queue.need_wakeup())
+        };
+        if self.sqpoll && min_complete == 0 && !wake {
+            return Ok(());
+        }
+        // GETEVENTS also without a minimum: deferred task work and polling happen only then.
+        let mut flags = io_uring::EnterFlags::GETEVENTS;
+        if wake {
+            flags |= io_uring::EnterFlags::SQ_WAKEUP;
+        }
+        let fd = match self.enter_index {
+            Some(index) => {
+                flags |= io_uring::EnterFlags::REGISTERED_RING;
+                i64::from(index)
+            }
+            None => i64::from(std::os::fd::AsRawFd::as_raw_fd(&self.ring)),
+        };
+        let time = Timespec::from_ns(timeout_ns.unwrap_or(0));
+        let argument = EventsArgument {
+            sigmask: 0,
+            sigmask_bytes: 0,
+            min_wait_us: 0,
+            timespec: ptr::from_ref(&time).addr() as u64,
+        };
+        let (pointer, pointer_bytes) = if timeout_ns.is_some() && self.timed_waits {
+            flags |= io_uring::EnterFlags::EXT_ARG;
+            (ptr::from_ref(&argument), size_of::<EventsArgument>())
+        } else {
+            (ptr::null(), 0)
+        };
+        // SAFETY: io_uring_enter(2) on this ring: `fd` is its open descriptor, or its index among
+        // those that this thread registered (the ring cannot leave the thread). The argument and
+        // the time that it points to live until the call returns, and its size is given. What the
+        // queued entries refer to was vouched for when they were pushed.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                fd,
+                to_submit,
+                min_complete,
+                flags.bits(),
+                pointer,
+                pointer_bytes,
+            )
+        };
+        if result >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Takes the completions that are there and tells of every operation that they finish.
+    #[inline]
+    pub fn reap(&mut self, mut finished: impl FnMut(Finished)) {
+        for entry in self.ring.completion() {
+            let data = entry.user_data();
+            let slot = (data & (IS_SYNC - 1)) as u32;
+            let Some(state) = self.slots.get_mut(slot as usize) else {
+                continue;
+            };
+            if state.owed == 0 {
+                // A sync that the kernel cancelled after it told of its write's failure.
+                continue;
+            }
+            let result = entry.result();
+            let is_sync = data & IS_SYNC != 0;
+            if !is_sync {
+                state.written = result;
+            }
+            // Where successes are skipped, whichever completion comes is the only one.
+            state.owed -= 1;
+            if is_sync && result < 0 && state.written == state.len {
+                state.written = result;
+            }
+            if state.owed == 0 {
+                self.in_flight -= 1;
+                finished(Finished {
+                    slot,
+                    result: state.written,
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Ring<'_> {
+    fn drop(&mut self) {
+        // Until the kernel has answered, it may read the memory. There is nothing else to do than
+        // to wait, however long that takes; a time-out is the caller's business.
+        while self.in_flight > 0 {
+            if self.enter(1, None).is_err() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            self.reap(|_| {});
+        }
+        if let Some(index) = self.enter_index.take() {
+            setup::unregister_descriptor(&self.ring, index);
+        }
+    }
+}
+
+/// `struct io_uring_getevents_arg` (io_uring_enter(2)).
+#[repr(C)]
+struct EventsArgument {
+    sigmask: u64,
+    sigmask_bytes: u32,
+    min_wait_us: u32,
+    timespec: u64,
+}
+
+/// `struct __kernel_timespec`, the same on 32-bit machines.
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Timespec {
+    fn from_ns(ns: u64) -> Timespec {
+        Timespec {
+            seconds: (ns / 1_000_000_000) as i64,
+            nanoseconds: (ns % 1_000_000_000) as i64,
+        }
+    }
+}
