@@ -1,10 +1,10 @@
 //! Multiplies the axes out to cells, and refuses what cannot be measured.
 
-use thiserror::Error;
-
-use crate::model::cell::{Axes, CellSpec, EngineKind, FileState, Method, Pattern, Role};
+use crate::model::cell::{Axes, CellSpec, EngineKind, FileState, Role};
 use crate::model::units::{show_amount, show_bytes};
 
+use super::check::{PlanError, check, fail, unfit};
+use super::product::{Combination, TargetPlan, combinations};
 use super::settings::{Matrix, Sizes};
 
 /// The sizes that are measured where none are given.
@@ -27,33 +27,6 @@ pub const DEFAULT_SIZES: [u64; 12] = [
 pub const DEFAULT_SPAN_BYTES: u64 = 64 << 20;
 /// The default span holds at least so many blocks of the largest size for each job.
 const MIN_SPAN_BLOCKS: u64 = 16;
-/// A ring has at most 32768 entries (IORING_MAX_ENTRIES in io_uring/io_uring.c), and a write with
-/// its linked fsync takes two.
-const MAX_QUEUE_DEPTH: u32 = 16384;
-/// More threads than this measure the scheduler.
-const MAX_JOBS: u32 = 1024;
-/// Buffers of all writes in flight, of one cell.
-const MAX_BUFFER_BYTES: u64 = 1 << 30;
-
-/// What the plan must know of a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetPlan {
-    /// The target's `id` in the record.
-    pub id: String,
-    /// Device or file.
-    pub role: Role,
-    /// What sizes and offsets of direct writes must be multiples of: the device's logical block, or
-    /// what statx says of the file; 1 where anything goes.
-    pub logical_block_bytes: u64,
-    /// The largest span: the device's size, or what the free space allows.
-    pub span_limit_bytes: u64,
-}
-
-/// Axes that cannot be measured. Each is a usage error, in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct PlanError(String);
-
 /// A default size that a target cannot take, or a cell without a counterpart: goes into the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
@@ -154,153 +127,10 @@ pub fn raw_counterparts(file_cells: &[CellSpec], raw: &TargetPlan) -> Counterpar
     found
 }
 
-/// One choice for each axis but size and file state.
-struct Combination {
-    method: Method,
-    direct: bool,
-    engine: EngineKind,
-    queue_depth: u32,
-    jobs: u32,
-    pattern: Pattern,
-    rate_per_s: Option<f64>,
-}
-
-fn combinations(matrix: &Matrix) -> Vec<Combination> {
-    let mut all = Vec::new();
-    for &method in &matrix.methods {
-        for &direct in &matrix.direct {
-            for &engine in &matrix.engines {
-                for &queue_depth in &matrix.queue_depths {
-                    for &jobs in &matrix.jobs {
-                        for &pattern in &matrix.patterns {
-                            for &rate_per_s in &matrix.rates_per_s {
-                                all.push(Combination {
-                                    method,
-                                    direct,
-                                    engine,
-                                    queue_depth,
-                                    jobs,
-                                    pattern,
-                                    rate_per_s,
-                                });
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-    all
-}
-
 fn states(matrix: &Matrix, role: Role) -> Vec<Option<FileState>> {
     match role {
         Role::Raw => vec![None],
         Role::File => matrix.file_states.iter().copied().map(Some).collect(),
-    }
-}
-
-/// Refuses values and pairs of values that no size can save.
-fn check(matrix: &Matrix, role: Role) -> Result<(), PlanError> {
-    for combination in combinations(matrix) {
-        check_numbers(&combination)?;
-        check_engine(matrix, &combination)?;
-        if role == Role::File {
-            for &state in &matrix.file_states {
-                check_state(matrix, state, &combination)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn fail<T>(text: String) -> Result<T, PlanError> {
-    Err(PlanError(text))
-}
-
-fn check_numbers(combination: &Combination) -> Result<(), PlanError> {
-    let Combination {
-        queue_depth, jobs, ..
-    } = *combination;
-    if !(1..=MAX_QUEUE_DEPTH).contains(&queue_depth) {
-        return fail(format!(
-            "queue depth {queue_depth}: must be from 1 to {MAX_QUEUE_DEPTH}"
-        ));
-    }
-    if !(1..=MAX_JOBS).contains(&jobs) {
-        return fail(format!("{jobs} jobs: must be from 1 to {MAX_JOBS}"));
-    }
-    match combination.rate_per_s {
-        Some(rate) if !(rate.is_finite() && rate > 0.0) => fail(format!(
-            "rate {rate}: must be a positive number of operations per second"
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn check_engine(matrix: &Matrix, combination: &Combination) -> Result<(), PlanError> {
-    let Combination {
-        engine,
-        queue_depth,
-        method,
-        direct,
-        ..
-    } = *combination;
-    if engine == EngineKind::Sync && queue_depth > 1 {
-        return fail(format!(
-            "engine sync cannot keep queue depth {queue_depth}: it waits for each write; use \
-             --jobs {queue_depth} or --engine uring"
-        ));
-    }
-    let ring = matrix.ring;
-    if engine == EngineKind::Sync && (ring.sqpoll || ring.iopoll) {
-        return fail("engine sync has no ring to poll: use --engine uring".to_owned());
-    }
-    if ring.iopoll && !direct {
-        return fail("iopoll needs direct I/O: the page cache cannot be polled".to_owned());
-    }
-    if ring.iopoll && matches!(method, Method::Fdatasync | Method::Fsync) {
-        // IORING_OP_FSYNC returns EINVAL on a polled ring (io_fsync_prep in io_uring/sync.c).
-        return fail(format!(
-            "iopoll cannot do method {method}: a polled ring takes no fsync; use o_dsync"
-        ));
-    }
-    Ok(())
-}
-
-fn check_state(
-    matrix: &Matrix,
-    state: FileState,
-    combination: &Combination,
-) -> Result<(), PlanError> {
-    let Combination {
-        pattern,
-        queue_depth,
-        ..
-    } = *combination;
-    match state {
-        FileState::Overwrite => Ok(()),
-        FileState::Unwritten | FileState::Append | FileState::Trunc => {
-            if pattern == Pattern::Seq {
-                return Ok(());
-            }
-            fail(format!(
-                "file state {state} needs pattern seq: with {pattern} a write would reach blocks \
-                 that are written already"
-            ))
-        }
-        FileState::TruncEach if pattern == Pattern::Rand => fail(
-            "file state trunc-each needs pattern seq or same: each write starts an empty file"
-                .to_owned(),
-        ),
-        FileState::TruncEach if queue_depth > 1 => fail(format!(
-            "file state trunc-each cannot keep queue depth {queue_depth}: open, write and close \
-             follow one another; use --jobs"
-        )),
-        FileState::TruncEach if matrix.ring.sqpoll || matrix.ring.iopoll => fail(
-            "file state trunc-each is issued by engine sync, which has no ring to poll".to_owned(),
-        ),
-        FileState::TruncEach => Ok(()),
     }
 }
 
@@ -338,52 +168,6 @@ fn sizes(
             }
         }
     }
-}
-
-/// Why a size cannot be measured, if it cannot.
-fn unfit(
-    matrix: &Matrix,
-    target: &TargetPlan,
-    combination: &Combination,
-    size_bytes: u64,
-) -> Option<String> {
-    let Combination {
-        direct,
-        jobs,
-        queue_depth,
-        ..
-    } = *combination;
-    let block_bytes = target.logical_block_bytes.max(1);
-    if size_bytes == 0 {
-        return Some("must be at least one byte".to_owned());
-    }
-    if direct && !size_bytes.is_multiple_of(block_bytes) {
-        return Some(format!(
-            "not a multiple of the logical block of {block_bytes} bytes, which direct I/O needs"
-        ));
-    }
-    let need_bytes = size_bytes.saturating_mul(u64::from(jobs));
-    if need_bytes > target.span_limit_bytes {
-        return Some(format!(
-            "larger than the {} that the target has for each of {jobs} jobs",
-            show_amount(target.span_limit_bytes / u64::from(jobs))
-        ));
-    }
-    if let Some(span_bytes) = matrix.span_bytes.filter(|&span| need_bytes > span) {
-        return Some(format!(
-            "larger than the {} that the span has for each of {jobs} jobs",
-            show_amount(span_bytes / u64::from(jobs))
-        ));
-    }
-    let buffer_bytes = need_bytes.saturating_mul(u64::from(queue_depth));
-    if buffer_bytes > MAX_BUFFER_BYTES {
-        return Some(format!(
-            "{jobs} jobs at queue depth {queue_depth} would need {} of buffers, more than {}",
-            show_amount(buffer_bytes),
-            show_amount(MAX_BUFFER_BYTES)
-        ));
-    }
-    None
 }
 
 fn axes(
@@ -486,3 +270,6 @@ fn cell_id(target: &str, role: Role, file_state: Option<FileState>, axes: &Axes)
     }
     id
 }
+
+#[cfg(test)]
+mod tests;
