@@ -160,7 +160,7 @@ fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec
     if let Some(path) = &measure.output.json {
         return vec![path.clone()];
     }
-    let when = jiff::Zoned::now().strftime("%Y%m%dT%H%M%S").to_string();
+    let when = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
     let name = format!("{}-{when}-{}.json", record.run.verb, std::process::id());
     state.map(|state| state.join(name)).into_iter().collect()
 }

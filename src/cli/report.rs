@@ -19,7 +19,7 @@ pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
         let record = Record::parse(&text).map_err(|error| usage(error.to_string()))?;
         let text = match args.format {
             Format::Table => report::render(&record, &terminal.style()),
-            Format::Json => format!("{}\n", report::json(&record)),
+            Format::Json => format!("{}\n", report::json(&record)?),
         };
         terminal.print(&text)?;
     }

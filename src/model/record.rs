@@ -83,7 +83,7 @@ pub struct Run {
     pub verb: String,
     /// The command line.
     pub command: Vec<String>,
-    /// When it began: RFC 3339, with the offset to UTC.
+    /// When it began: RFC 3339, in UTC.
     pub started: String,
     /// How long it took so far, preparation left out.
     pub elapsed_ns: u64,

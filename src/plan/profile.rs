@@ -12,7 +12,7 @@ use super::settings::Options;
 use super::value::{Bytes, Many, One, Share};
 
 /// The profiles that the program carries, in the order in which they are listed.
-const BUILT_IN: [(&str, &str); 8] = [
+pub const BUILT_IN: [(&str, &str); 8] = [
     ("default", include_str!("../../profiles/default.toml")),
     ("quick", include_str!("../../profiles/quick.toml")),
     ("full", include_str!("../../profiles/full.toml")),

@@ -47,7 +47,7 @@ pub fn render(inventory: &Inventory, style: &Style) -> String {
 
 fn table(style: &Style, header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
     table.set_content_arrangement(ContentArrangement::Dynamic);
     match style.width {
         Some(width) => table.set_width(u16::try_from(width).unwrap_or(u16::MAX)),

@@ -1,5 +1,6 @@
 //! A record as people and programs read it.
 
+pub mod inventory;
 mod json;
 mod table;
 mod view;

@@ -14,7 +14,8 @@ use crate::model::facts::DevId;
 use crate::model::record::{BaselineKind, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
 use crate::model::traffic::{BlockStat, DeviceTraffic};
-use crate::observe::{Workers, blockstat};
+use crate::observe::blockstat;
+use crate::observe::workers::Workers;
 use crate::scratch::{Scratch, ScratchFile, open_flags};
 use crate::sys::clock;
 use crate::sys::root::Root;
@@ -149,11 +150,11 @@ impl<'a> Bench<'a> {
         };
         let files = cell_files(scratch, spec);
         let flags = open_flags(spec.axes.method, spec.axes.direct);
-        let data = || Data::Fresh(*payload);
+        let payload = *payload;
         let left = Left { time_ns: ask.time_ns, min_ops: ask.min_ops, hard_ns: ask.hard_ns };
         if spec.file_state == Some(FileState::TruncEach) {
             let to = |lane: usize| To::Reopen { path: files[lane].path(), flags };
-            let lanes = lanes(offsets, ask.seed, &to, &data);
+            let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let sample = run_engine(spec, lanes, left, ask, stop, stalled)?;
             return Ok(Driven { sample, truncating_opens_ns: Vec::new() });
         }
@@ -167,7 +168,7 @@ impl<'a> Bench<'a> {
                 opened.push(pass.file);
             }
             let to = |lane: usize| To::Fd(opened[lane].as_fd());
-            let lanes = lanes(offsets, ask.seed, &to, &data);
+            let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let sample = run_engine(spec, lanes, left, ask, stop, stalled)?;
             let fds: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
             settle(spec, sample, &fds)

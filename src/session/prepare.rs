@@ -1,6 +1,5 @@
 //! From a survey to targets that can be written: scratch files are laid out, grants are taken.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -149,7 +149,7 @@ fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
         run: Run {
             verb: wish.verb.to_owned(),
             command: wish.command.clone(),
-            started: jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            started: jiff::Timestamp::now().to_string(),
             elapsed_ns: 0,
             seed: wish.seed,
             precision: settings.precision,

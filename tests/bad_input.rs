@@ -1,0 +1,115 @@
+//! What can't be measured: one clear line, the right exit code, and nothing left behind.
+
+mod support;
+
+use std::fs;
+
+use support::{Loop, Mount, Program};
+
+#[test]
+fn usage_errors_name_what_is_wrong() {
+    let program = Program::new();
+    for (args, part) in [
+        (&["file", "/nowhere"][..], "/nowhere"),
+        (&["file", "/etc/hostname"], "not a directory"),
+        (&["file", ".", "--sizes", "4kb"], "4kb"),
+        (&["file", ".", "--sizes", "0"], "0"),
+        (&["file", ".", "--method", "odsync"], "o_dsync"),
+        (&["file", ".", "--budget", "60"], "60"),
+        (&["file", ".", "--precision", "5"], "5%"),
+        (&["file", ".", "--profile", "nothing"], "vendor-note"),
+        (&["file", ".", "--engine", "sync", "--queue-depth", "4"], "--jobs"),
+        (&["file", ".", "--iopoll", "--method", "fsync"], "iopoll"),
+        (&["file", ".", "--rate", "-1"], "-1"),
+        (&["file", ".", "--sizes", "1m", "--span", "64k"], "span"),
+        (&["file", ".", "--sizes", "600"], "600"),
+        (&["gap", ".", "--overwrite"], "--raw"),
+        (&["report", "/nowhere"], "/nowhere"),
+        (&["profiles", "nothing"], "nothing"),
+        (&["nothing"], "nothing"),
+    ] {
+        let ran = program.run(args).exits(2).says(part);
+        assert!(ran.stdout.is_empty(), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_profile_with_an_unknown_key_names_the_line() {
+    let folder = support::folder();
+    let path = folder.path().join("mine.toml");
+    fs::write(&path, "about = \"mine\"\n\nsizs = [\"4k\"]\n").unwrap();
+    let program = Program::new();
+    program
+        .run(&["file", ".", "--profile", path.to_str().unwrap(), "--dry-run"])
+        .exits(2)
+        .says_one_line("mine.toml:3")
+        .says("sizs");
+}
+
+#[test]
+fn what_is_no_record_is_told() {
+    let folder = support::folder();
+    let path = folder.path().join("record.json");
+    let program = Program::new();
+    for text in ["", "{", "[]", "{}", r#"{"schema":"syncprof.record/99"}"#] {
+        fs::write(&path, text).unwrap();
+        program.run(&["report", path.to_str().unwrap()]).exits(2).says_one_line("record.json");
+    }
+}
+
+#[test]
+fn a_size_that_the_device_cannot_take_is_refused() {
+    needs_root!();
+    let device = Loop::new(8);
+    let program = Program::new();
+    for (size, part) in [("600", "multiple"), ("16m", "larger")] {
+        program.run(&["raw", device.node(), "--sizes", size]).exits(2).says_one_line(part);
+    }
+    let with_4k_blocks = Loop::over(device.image(), &["--sector-size", "4096"]);
+    drop(device);
+    program
+        .run(&["raw", with_4k_blocks.node(), "--sizes", "512"])
+        .exits(2)
+        .says_one_line("logical block of 4096");
+}
+
+#[test]
+fn a_read_only_filesystem_is_refused() {
+    needs_root!();
+    let device = Loop::new(64);
+    device.format("ext4");
+    let mount = Mount::of(device, &["-o", "ro"]);
+    Program::new().run(&["file", mount.dir()]).exits(4).says_one_line("read-only");
+}
+
+#[test]
+fn a_record_that_cannot_be_saved_is_told_before_anything_is_measured() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let names = mount.names();
+    Program::new()
+        .run(&["file", mount.dir(), "--json", "/nowhere/record.json"])
+        .exits(4)
+        .says_one_line("/nowhere/record.json");
+    assert_eq!(mount.names(), names);
+}
+
+#[test]
+fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
+    needs_root!();
+    // The image is sparse on a filesystem that is full: some writes get ENOSPC, which the loop
+    // device turns into EIO or ENOSPC.
+    let host = Loop::new(48).mounted("ext4");
+    let image = host.path().join("image");
+    fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+    let device = Loop::over(&image, &["--direct-io=on"]);
+    let filler = host.path().join("filler");
+    let stat = nix::sys::statvfs::statvfs(host.path()).unwrap();
+    let free = stat.blocks_available() * stat.fragment_size();
+    fs::write(&filler, vec![1; (free - (2 << 20)) as usize]).unwrap();
+    let args = ["raw", device.node(), "--sizes", "1m", "--span", "64m", "--rounds", "2"];
+    let (ran, record) = Program::new().measure(&args);
+    ran.exits(1);
+    assert!(record["cells"][0]["failed"].is_string(), "{record:#}");
+    drop(device);
+}

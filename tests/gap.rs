@@ -1,0 +1,249 @@
+//! `syncprof gap` on real filesystems: both sides, the same blocks, and nobody else's bytes.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Loop, Mount, Program, cells, digest, system};
+
+const QUICK: &[&str] = &["--rounds", "3", "--budget", "2s", "--span", "2m"];
+
+fn gap_args<'a>(dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    ["gap", dir].iter().chain(more).chain(QUICK).copied().collect()
+}
+
+/// A filesystem full of other people's files, some with holes, some shared or small.
+fn populated(fs: &str) -> Mount {
+    let mount = Loop::new(if fs == "xfs" { 400 } else { 256 }).mounted(fs);
+    let mut random = fastrand::Rng::with_seed(1);
+    for index in 0..60 {
+        let mut bytes = vec![0; random.usize(1..1_000_000)];
+        random.fill(&mut bytes);
+        let path = mount.path().join(format!("other-{index}"));
+        fs::write(&path, &bytes).unwrap();
+        if index % 3 == 0 {
+            // Freed space in many pieces makes the scratch file's extents short.
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    system("sync", &["-f", mount.dir()]);
+    mount
+}
+
+fn digests(mount: &Mount) -> BTreeMap<String, String> {
+    let files = mount.names().into_iter().filter(|name| name.starts_with("other"));
+    files.map(|name| (name.clone(), digest(&mount.path().join(name)))).collect()
+}
+
+fn check(fs: &str, device: &Loop) {
+    match fs {
+        "xfs" => system("xfs_repair", &["-n", device.node()]),
+        _ => system("e2fsck", &["-fn", device.node()]),
+    };
+}
+
+/// What `report --format json` gives for the program's last record.
+fn gaps(program: &Program) -> Vec<Value> {
+    let path = program.state().join("record.json");
+    let ran = program.run(&["report", "--format", "json", path.to_str().unwrap()]).exits(0);
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    value["gaps"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_raw_side_writes_the_files_own_blocks_and_no_other_byte() {
+    needs_root!();
+    for fs in ["ext2", "ext3", "ext4", "xfs"] {
+        let mount = populated(fs);
+        let (names, before) = (mount.names(), digests(&mount));
+        let program = Program::new();
+        let more = ["--sizes", "512,4k,64k", "--trunc"];
+        let (ran, record) = program.measure(&gap_args(mount.dir(), &more));
+        let ran = ran.exits(0).prints("raw").prints("file").prints("own blocks");
+        assert_eq!(record["targets"][0]["id"].as_str().is_some(), true, "{ran:?}");
+        assert_eq!(cells(&record, "raw").len(), 3, "{fs}");
+        assert_eq!(cells(&record, "file").len(), 6, "{fs}");
+        assert_eq!(digests(&mount), before, "{fs}");
+        assert_eq!(mount.names(), names, "{fs}");
+        let gaps = gaps(&program);
+        assert_eq!(gaps.len(), 6, "{fs}");
+        for gap in gaps {
+            let ratio = &gap["throughput_ratio"];
+            let number = |name: &str| ratio[name].as_f64().unwrap();
+            assert!(number("low") <= number("value") && number("value") <= number("high"));
+            assert!(number("value") > 0.0);
+            assert!(gap["raw_cell"].is_string() && gap["file_cell"].is_string());
+            assert!(gap["p50_delta_ns"]["value"].is_number(), "{gap:#}");
+        }
+        check(fs, &mount.unmounted());
+    }
+}
+
+/// The raw side's device counts just the bytes that raw slices wrote: so they went to the device,
+/// and through no filesystem.
+#[test]
+fn the_raw_side_reaches_the_device_at_the_blocks_of_the_file() {
+    needs_root!();
+    let mount = populated("ext4");
+    let (ran, record) =
+        Program::new().measure(&gap_args(mount.dir(), &["--sizes", "4k,64k", "--jobs", "1,2"]));
+    ran.exits(0);
+    for role in ["raw", "file"] {
+        for cell in cells(&record, role) {
+            for slice in cell["slices"].as_array().unwrap() {
+                let counted = &slice["devices"][0]["counted"];
+                let device_bytes = counted["write_sectors"].as_u64().unwrap() * 512;
+                let bytes = slice["bytes"].as_u64().unwrap();
+                assert!(device_bytes >= bytes, "{slice:#}");
+                assert!(device_bytes <= bytes + (1 << 20), "{slice:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_scratch_file_is_immutable_while_raw_slices_run() {
+    needs_root!();
+    let mount = populated("ext4");
+    let program = Program::new();
+    let child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
+    let mut seen = false;
+    for _ in 0..2000 {
+        let flags = Command::new("lsattr").arg("-R").arg("-a").arg(mount.dir()).output().unwrap();
+        let text = String::from_utf8_lossy(&flags.stdout).into_owned();
+        seen |= text.lines().any(|line| line.contains("overwrite-") && line.contains("i---"));
+        if seen {
+            break;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    system("kill", &["-INT", &child.id().to_string()]);
+    support::outcome(child).exits(130);
+    assert!(seen, "the immutable flag was never seen");
+    assert!(!mount.names().iter().any(|name| name.starts_with(".syncprof")));
+}
+
+#[test]
+fn a_kill_during_raw_slices_leaves_other_files_alone_and_the_filesystem_clean() {
+    needs_root!();
+    for fs in ["ext4", "xfs"] {
+        let mount = populated(fs);
+        let (names, before) = (mount.names(), digests(&mount));
+        let program = Program::new();
+        let mut random = fastrand::Rng::with_seed(9);
+        for _ in 0..6 {
+            let mut child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
+            sleep(Duration::from_millis(random.u64(50..700)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            program.run(&["clean"]).exits(0);
+        }
+        assert_eq!(mount.names(), names);
+        assert_eq!(digests(&mount), before);
+        check(fs, &mount.unmounted());
+    }
+}
+
+#[test]
+fn without_a_baseline_the_file_side_is_printed_with_the_reason_and_the_way_to_one() {
+    needs_root!();
+    let mount = Loop::new(192).mounted("btrfs");
+    let program = Program::new();
+    let (ran, record) = program.measure(&gap_args(mount.dir(), &["--sizes", "4k"]));
+    ran.exits(0).prints("btrfs").prints("--raw DEVICE");
+    assert!(cells(&record, "raw").is_empty());
+    assert!(!cells(&record, "file").is_empty());
+    assert_eq!(record["targets"][0]["baseline"]["kind"], "none");
+    assert!(gaps(&program).is_empty());
+}
+
+#[test]
+fn journalled_data_has_a_baseline_too_and_the_file_side_is_labelled_buffered() {
+    needs_root!();
+    let device = Loop::new(192);
+    device.format("ext4");
+    let mount = Mount::of(device, &["-o", "data=journal"]);
+    let (ran, record) = Program::new().measure(&gap_args(mount.dir(), &["--sizes", "4k"]));
+    ran.exits(0).prints("buffered");
+    assert_eq!(cells(&record, "raw").len(), 1);
+    check("ext4", &mount.unmounted());
+}
+
+#[test]
+fn a_spare_device_is_a_baseline_and_keeps_its_content() {
+    needs_root!();
+    let mount = Loop::new(192).mounted("btrfs");
+    let spare = Loop::new(64);
+    spare.format("ext4");
+    let before = spare.digest();
+    let program = Program::new();
+    let more = ["--sizes", "4k,64k", "--raw", spare.node()];
+    let (ran, record) = program.measure(&gap_args(mount.dir(), &more));
+    ran.exits(0).prints(spare.name());
+    assert_eq!(cells(&record, "raw").len(), 2);
+    assert_eq!(gaps(&program).len(), 2);
+    assert_eq!(spare.digest(), before);
+}
+
+#[test]
+fn the_mounted_device_as_baseline_is_refused_with_the_way_to_it() {
+    needs_root!();
+    let mount = Loop::new(192).mounted("ext4");
+    let node = mount.device().node().to_owned();
+    let program = Program::new();
+    program
+        .run(&gap_args(mount.dir(), &["--raw", &node]))
+        .exits(3)
+        .says_one_line(&format!("gap {}", mount.dir()));
+}
+
+#[test]
+fn a_filesystem_on_a_partition_is_measured_through_the_partition() {
+    needs_root!();
+    let disk = Loop::new(256);
+    let script = format!("printf 'label: gpt\\n,100M\\n,\\n' | sfdisk -q {}", disk.node());
+    system("sh", &["-c", &script]);
+    let image = disk.image().to_owned();
+    let before = digest(&image);
+    let disk = { drop_keeping(disk); Loop::over(&image, &["--direct-io=on", "--partscan"]) };
+    let partition = format!("{}p2", disk.node());
+    system("mkfs.ext4", &["-q", "-F", &partition]);
+    let point = support::folder();
+    system("mount", &[&partition, point.path().to_str().unwrap()]);
+    let (ran, record) =
+        Program::new().measure(&gap_args(point.path().to_str().unwrap(), &["--sizes", "4k"]));
+    let unmounted = Command::new("umount").arg(point.path()).status().unwrap();
+    assert!(unmounted.success());
+    ran.exits(0).prints(&partition);
+    assert_eq!(cells(&record, "raw").len(), 1);
+    assert_ne!(digest(&image), before);
+    system("e2fsck", &["-fn", &partition]);
+    fs::remove_file(&image).unwrap();
+}
+
+/// Detaches a loop device and leaves its image where it is.
+fn drop_keeping(device: Loop) {
+    let (image, kept) = (device.image().to_owned(), device.image().with_extension("kept"));
+    fs::hard_link(&image, &kept).unwrap();
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kept-{}", std::process::id()));
+    fs::rename(&kept, &beside).unwrap();
+    drop(device);
+    fs::create_dir_all(image.parent().unwrap()).unwrap();
+    fs::rename(beside, image).unwrap();
+}
+
+#[test]
+fn all_names_every_filesystem_on_a_device_and_writes_none_in_a_dry_run() {
+    needs_root!();
+    let mount = Loop::new(192).mounted("ext4");
+    let program = Program::new();
+    let ran = program.run(&["gap", "--all", "--dry-run", "--sizes", "4k"]).exits(0);
+    assert!(ran.stdout.lines().count() >= 2, "{ran:#?}");
+    assert_eq!(mount.names(), ["lost+found"]);
+}
