@@ -1,33 +1,106 @@
 //! Issues the writes of one run of one cell and measures each.
+//!
+//! A run has one thread for each lane (job), and each thread one port: io_uring, plain system
+//! calls, or nothing. `drive` is the one loop that measures, whatever the port.
 
+mod check;
+mod drive;
 mod error;
+mod gate;
+mod lane;
 mod latency;
+mod meter;
+mod null;
+mod pace;
+mod port;
 mod spec;
+mod sync;
+mod uring;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
 
+use gate::Gate;
+use lane::Job;
+
 use crate::model::sample::Sample;
+use crate::sys::ring;
 use crate::sys::root::Root;
 
 pub use error::{EngineError, explain};
 pub use latency::{Distribution, NullModel};
 pub use spec::{Data, Lane, Limits, Spec, To};
 
-/// Whether this process may make a ring at all, so that the program can fail early.
-pub fn probe(_root: &Root) -> Result<(), EngineError> {
-    Ok(())
+/// In an open loop, the time from when all lanes are ready to the first arrival: waking the
+/// threads takes some of it, which would else count as latency.
+const LEAD_NS: u64 = 1_000_000;
+
+/// Whether this process may make an io_uring at all, so that the program can fail early.
+pub fn probe(root: &Root) -> Result<(), EngineError> {
+    ring::probe().map_err(|error| error::from_setup(error, root))
 }
 
-/// Runs `lanes`, each in a thread of its own, until the limits of `spec` are reached or `stop` is
-/// set, and gives what all of them measured together.
+/// Runs `lanes`, each in a thread of its own, until the limits of `spec` are reached, a lane's
+/// pass ends or `stop` is set; what is in flight is then waited for, however long that takes. Gives
+/// what all lanes measured together. A write that fails or is cut short ends its own lane and is
+/// told in the sample.
+///
+/// Calls `waiting` about every second, with the time since the call, so that a watchdog can tell a
+/// hang.
 pub fn run(
-    _lanes: Vec<Lane<'_>>,
-    _spec: &Spec,
-    _stop: &AtomicBool,
-    _waiting: &mut dyn FnMut(Duration),
+    lanes: Vec<Lane<'_>>,
+    spec: &Spec,
+    stop: &AtomicBool,
+    waiting: &mut dyn FnMut(Duration),
 ) -> Result<Sample, EngineError> {
-    Err(EngineError::Unsupported {
-        why: "being built".into(),
-    })
+    check::check(&lanes, spec)?;
+    let jobs = lanes.len();
+    let lead_ns = if spec.rate_per_s.is_some() {
+        LEAD_NS
+    } else {
+        0
+    };
+    let gate = Gate::default();
+    let results = thread::scope(|scope| {
+        let threads: Vec<_> = lanes
+            .into_iter()
+            .zip(0..)
+            .map(|(lane, index)| {
+                let job = Job {
+                    lane,
+                    spec,
+                    index,
+                    jobs: jobs as u64,
+                    seat: gate.seat(),
+                    stop,
+                };
+                // A thread that can't be had drops its job, and with it the seat, so that the
+                // gate knows.
+                thread::Builder::new()
+                    .name(format!("job-{index}"))
+                    .spawn_scoped(scope, move || job.work())
+            })
+            .collect();
+        gate.conduct(jobs, lead_ns, waiting);
+        threads
+            .into_iter()
+            .map(|thread| match thread.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(result)) => result,
+                // A bug, not a state of the world: let it be seen as what it is.
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(source) => Err(EngineError::Setup {
+                    what: "a thread for each job".into(),
+                    source,
+                }),
+            })
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    Ok(meter::merge(
+        results.into_iter().flatten().collect(),
+        spec.interval_ns,
+    ))
 }

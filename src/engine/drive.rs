@@ -1,0 +1,163 @@
+//! The loop that measures: one plain function over any port.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::meter::Meter;
+use super::pace::Arrivals;
+use super::port::{Done, Port, Wait};
+use super::spec::Limits;
+use crate::model::sample::IoFailure;
+use crate::workload::pattern::Cursor;
+
+/// The longest wait for an arrival, so that a signal to stop is heeded soon.
+const MAX_WAIT_NS: u64 = 100_000_000;
+
+/// What one lane is to do.
+pub(super) struct Course<'a> {
+    /// Where its blocks lie. Every index that `cursor` gives is one of these.
+    pub(super) offsets: &'a [u64],
+    pub(super) cursor: Cursor,
+    pub(super) size_bytes: u32,
+    pub(super) queue_depth: u32,
+    /// This lane's share.
+    pub(super) limits: Limits,
+    /// None: closed loop.
+    pub(super) arrivals: Option<Arrivals>,
+    /// When it starts, on the port's clock.
+    pub(super) origin_ns: u64,
+}
+
+/// How a lane ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// Arrivals that were due when time ran out and were never issued.
+    pub(super) unissued: u64,
+}
+
+/// What is in flight from a slot.
+#[derive(Clone, Copy, Default)]
+struct Flight {
+    start_ns: u64,
+    offset_bytes: u64,
+}
+
+/// Issues writes until the limits or `stop`, waits for those in flight, and meters each. In a
+/// closed loop a latency counts from just before the write is pushed, in an open loop from when it
+/// was to start, however late it then did. The first failure ends the issuing.
+pub(super) fn drive<P: Port>(
+    port: &mut P,
+    course: Course<'_>,
+    stop: &AtomicBool,
+    meter: &mut Meter,
+) -> io::Result<Ending> {
+    let Course {
+        offsets,
+        mut cursor,
+        size_bytes,
+        queue_depth,
+        limits,
+        arrivals,
+        origin_ns,
+    } = course;
+    let mut free: Vec<u32> = (0..queue_depth).rev().collect();
+    let mut flights = vec![Flight::default(); queue_depth as usize];
+    let mut done: Vec<Done> = Vec::with_capacity(queue_depth as usize);
+    let mut ending = Ending::default();
+    let mut issued = 0;
+    let mut issuing = true;
+    let mut now_ns = port.now_ns();
+    loop {
+        let mut wait = Wait::Completion;
+        while issuing && let Some(&slot) = free.last() {
+            let due_ns = match arrivals {
+                None => now_ns,
+                Some(arrivals) => origin_ns + arrivals.due_ns(issued),
+            };
+            let elapsed_ns = now_ns.max(due_ns).saturating_sub(origin_ns);
+            if stop.load(Ordering::Relaxed) || issued >= limits.max_ops {
+                issuing = false;
+                break;
+            }
+            if limits.are_over(elapsed_ns, issued) {
+                issuing = false;
+                ending.unissued = arrivals.map_or(0, |arrivals| {
+                    arrivals
+                        .count_before(now_ns.saturating_sub(origin_ns))
+                        .saturating_sub(issued)
+                });
+                break;
+            }
+            if due_ns > now_ns {
+                wait = Wait::Until(due_ns.min(now_ns + MAX_WAIT_NS));
+                break;
+            }
+            let Some(block) = cursor.next() else {
+                issuing = false;
+                break;
+            };
+            let offset_bytes = offsets[block];
+            port.prepare(slot);
+            now_ns = port.now_ns();
+            let start_ns = if arrivals.is_some() { due_ns } else { now_ns };
+            port.push(slot, offset_bytes)?;
+            meter.begin(start_ns);
+            free.pop();
+            flights[slot as usize] = Flight {
+                start_ns,
+                offset_bytes,
+            };
+            issued += 1;
+        }
+        if !issuing && free.len() == flights.len() {
+            return Ok(ending);
+        }
+        now_ns = port.turn(wait, &mut done)?;
+        for Done {
+            slot,
+            at_ns,
+            result,
+        } in done.drain(..)
+        {
+            let Flight {
+                start_ns,
+                offset_bytes,
+            } = flights[slot as usize];
+            free.push(slot);
+            if i64::from(result) == i64::from(size_bytes) {
+                meter.complete(start_ns, at_ns, u64::from(size_bytes));
+            } else {
+                issuing = false;
+                meter.fail(at_ns, failure(offset_bytes, size_bytes, result));
+            }
+        }
+    }
+}
+
+impl Limits {
+    /// Time has run out. The number of operations is judged apart.
+    #[inline]
+    fn are_over(&self, elapsed_ns: u64, issued: u64) -> bool {
+        (elapsed_ns >= self.time_ns && issued >= self.min_ops) || elapsed_ns >= self.hard_ns
+    }
+
+    /// The share of lane `index` of `lanes`: the same times, and operations split evenly.
+    pub(super) fn share(&self, lanes: u64, index: u64) -> Limits {
+        let part = |ops: u64| ops / lanes + u64::from(index < ops % lanes);
+        Limits {
+            min_ops: part(self.min_ops),
+            max_ops: part(self.max_ops),
+            ..*self
+        }
+    }
+}
+
+#[cold]
+fn failure(offset_bytes: u64, size_bytes: u32, result: i32) -> IoFailure {
+    IoFailure {
+        offset_bytes,
+        size_bytes: u64::from(size_bytes),
+        errno: (result < 0).then_some(-result),
+        written_bytes: result.max(0) as u64,
+    }
+}

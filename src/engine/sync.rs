@@ -1,0 +1,142 @@
+//! Ports of plain system calls, one operation at a time.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+use nix::unistd::{close, fdatasync, fsync};
+
+use super::pace::sleep_until;
+use super::port::{Done, Port, Wait};
+use crate::model::cell::Method;
+use crate::sys::buffer::Aligned;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::pwrite::pwritev2;
+use crate::workload::payload::Filler;
+
+/// Where the bytes of the writes come from.
+pub(super) enum Source<'a> {
+    /// One buffer, changed before each write.
+    Buffer(Aligned, Filler),
+    /// The bytes that were there.
+    Span {
+        /// All of them.
+        bytes: &'a [u8],
+        /// Offset of the first.
+        base_bytes: u64,
+    },
+}
+
+impl Source<'_> {
+    /// The bytes of a write to `offset_bytes`.
+    fn of(&self, offset_bytes: u64, size_bytes: usize) -> &[u8] {
+        match self {
+            Source::Buffer(buffer, _) => &buffer[..size_bytes],
+            Source::Span { bytes, base_bytes } => {
+                &bytes[(offset_bytes - base_bytes) as usize..][..size_bytes]
+            }
+        }
+    }
+
+    fn prepare(&mut self, size_bytes: usize) {
+        if let Source::Buffer(buffer, filler) = self {
+            filler.stamp(&mut buffer[..size_bytes]);
+        }
+    }
+}
+
+/// What the operations go to.
+pub(super) enum Sink<'a> {
+    /// An open file: pwritev2, and the sync that the method asks for.
+    Fd(BorrowedFd<'a>),
+    /// A file that is opened, written from its start and closed again.
+    Reopen(CString, OFlag),
+}
+
+/// One operation at a time, by plain system calls.
+pub(super) struct Calls<'a> {
+    pub(super) sink: Sink<'a>,
+    pub(super) source: Source<'a>,
+    pub(super) method: Method,
+    pub(super) size_bytes: usize,
+    /// The offset of the operation that was pushed.
+    pub(super) pushed: Option<u64>,
+}
+
+impl Calls<'_> {
+    /// Does one operation: bytes written, or the error of the call that failed.
+    fn operate(&self, offset_bytes: u64) -> io::Result<usize> {
+        let bytes = self.source.of(offset_bytes, self.size_bytes);
+        match &self.sink {
+            Sink::Fd(fd) => self.write(*fd, bytes, offset_bytes),
+            Sink::Reopen(path, flags) => {
+                let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+                let fd = open(path.as_c_str(), *flags | OFlag::O_CLOEXEC, mode)?;
+                let written = self.write(fd.as_fd(), bytes, 0);
+                // Its error counts: close(2) is where some filesystems tell of a failed write.
+                let closed = close(fd);
+                let written = written?;
+                closed?;
+                Ok(written)
+            }
+        }
+    }
+
+    fn write(&self, fd: BorrowedFd<'_>, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        let flags = match self.method {
+            Method::RwfDsync => libc::RWF_DSYNC,
+            _ => 0,
+        };
+        let written = pwritev2(fd, bytes, offset_bytes, flags)?;
+        if written == bytes.len() {
+            match self.method {
+                Method::Fdatasync => fdatasync(fd)?,
+                Method::Fsync => fsync(fd)?,
+                _ => {}
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl Port for Calls<'_> {
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        monotonic_ns()
+    }
+
+    #[inline]
+    fn prepare(&mut self, _slot: u32) {
+        self.source.prepare(self.size_bytes);
+    }
+
+    #[inline]
+    fn push(&mut self, _slot: u32, offset_bytes: u64) -> io::Result<()> {
+        self.pushed = Some(offset_bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<u64> {
+        let Some(offset_bytes) = self.pushed.take() else {
+            return Ok(match wait {
+                Wait::Until(until_ns) => sleep_until(until_ns),
+                Wait::Completion => monotonic_ns(),
+            });
+        };
+        let result = match self.operate(offset_bytes) {
+            Ok(written) => written as i32,
+            // An error of these calls always has a number; EIO stands in for one that has not.
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        let at_ns = monotonic_ns();
+        done.push(Done {
+            slot: 0,
+            at_ns,
+            result,
+        });
+        Ok(at_ns)
+    }
+}
