@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern};
-use crate::model::record::Record;
+use crate::model::record::{Cell, Record};
 
+use super::compare::{compare, raw_cell_of};
 use super::interval::Interval;
 
 /// One file cell against the raw cell of equal axes.
@@ -42,7 +43,35 @@ pub struct Gap {
     pub rounds: u32,
 }
 
-/// All gaps of a record, in the order of its file cells.
-pub fn gaps(_record: &Record) -> Vec<Gap> {
-    Vec::new()
+/// All gaps of a record, in the order of its file cells. A file cell whose target has no baseline, or
+/// whose axes the baseline lacks, has no gap.
+pub fn gaps(record: &Record) -> Vec<Gap> {
+    record
+        .cells
+        .iter()
+        .filter_map(|file| Some((file, file.spec.file_state?, raw_cell_of(record, file)?)))
+        .map(|(file, file_state, raw)| gap(file, file_state, raw))
+        .collect()
+}
+
+fn gap(file: &Cell, file_state: FileState, raw: &Cell) -> Gap {
+    let axes = &file.spec.axes;
+    let compared = compare(raw, file);
+    Gap {
+        size_bytes: axes.size_bytes,
+        file_state,
+        method: axes.method,
+        raw_cell: raw.spec.id.clone(),
+        file_cell: file.spec.id.clone(),
+        throughput_ratio: compared.throughput_ratio,
+        p50_delta_ns: compared.p50_delta_ns,
+        p99_delta_ns: compared.p99_delta_ns,
+        p99_9_delta_ns: compared.p99_9_delta_ns,
+        queue_depth: axes.queue_depth,
+        jobs: axes.jobs,
+        pattern: axes.pattern,
+        engine: axes.engine,
+        direct: axes.direct,
+        rounds: compared.rounds,
+    }
 }

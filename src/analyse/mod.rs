@@ -1,7 +1,10 @@
 //! What a record means: pure functions of it, so that a corrected formula judges old records anew.
 
+mod compare;
 pub mod gap;
 pub mod interval;
+pub mod quantile;
+pub mod ratio;
 pub mod spread;
 pub mod stop;
 pub mod trunc;

@@ -2,9 +2,13 @@
 
 use crate::model::record::Cell;
 
+use super::compare::works_alone;
 use super::interval::Interval;
+use super::ratio::rate_per_s;
 
-/// Throughput in bytes per second, with its interval over slices; none with fewer than three.
-pub fn cell_spread(_cell: &Cell) -> Option<Interval> {
-    None
+/// A cell's throughput in bytes per second, with its 95 % confidence interval over rounds; none with
+/// fewer than three rounds. The interval covers the machine's drift during the run, not what
+/// another day would give.
+pub fn cell_spread(cell: &Cell) -> Option<Interval> {
+    rate_per_s(&works_alone(cell))
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::cell::Method;
-use crate::model::record::Record;
+use crate::model::cell::{FileState, Method};
+use crate::model::record::{Cell, Record};
 
+use super::compare::compare;
 use super::interval::Interval;
 
 /// A `trunc` cell against the `overwrite` cell of the same target and axes.
@@ -32,7 +33,41 @@ pub struct TruncPenalty {
     pub opens: u64,
 }
 
-/// All penalties of a record.
-pub fn trunc_penalties(_record: &Record) -> Vec<TruncPenalty> {
-    Vec::new()
+/// All penalties of a record, in the order of its `trunc` cells.
+pub fn trunc_penalties(record: &Record) -> Vec<TruncPenalty> {
+    let without = |trunc: &Cell| {
+        record.cells.iter().find(|cell| {
+            cell.spec.target == trunc.spec.target
+                && cell.spec.file_state == Some(FileState::Overwrite)
+                && cell.spec.axes == trunc.spec.axes
+        })
+    };
+    record
+        .cells
+        .iter()
+        .filter(|cell| cell.spec.file_state == Some(FileState::Trunc))
+        .filter_map(|trunc| Some(penalty(without(trunc)?, trunc)))
+        .collect()
+}
+
+fn penalty(overwrite: &Cell, trunc: &Cell) -> TruncPenalty {
+    let compared = compare(overwrite, trunc);
+    let mut opens_ns: Vec<u64> = trunc
+        .slices
+        .iter()
+        .flat_map(|slice| slice.truncating_opens_ns.iter().copied())
+        .collect();
+    opens_ns.sort_unstable();
+    TruncPenalty {
+        target: trunc.spec.target.clone(),
+        size_bytes: trunc.spec.axes.size_bytes,
+        method: trunc.spec.axes.method,
+        overwrite_cell: overwrite.spec.id.clone(),
+        trunc_cell: trunc.spec.id.clone(),
+        throughput_ratio: compared.throughput_ratio,
+        p50_delta_ns: compared.p50_delta_ns,
+        p99_delta_ns: compared.p99_delta_ns,
+        open_p50_ns: opens_ns.get(opens_ns.len() / 2).copied(),
+        opens: opens_ns.len() as u64,
+    }
 }
