@@ -7,12 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::{Loop, Ran, ran};
+use support::{Loop, Mount, Ran, ran};
 use tempfile::TempDir;
 
 /// The program, where every user can run it, and a home and a directory for a user without rights.
 struct Nobody {
     place: TempDir,
+    disk: Mount,
     program: PathBuf,
 }
 
@@ -24,16 +25,18 @@ impl Nobody {
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = place.path().join("syncprof");
         fs::copy(env!("CARGO_BIN_EXE_syncprof"), &program).unwrap();
-        for name in ["home", "data"] {
-            let folder = place.path().join(name);
+        let disk = Loop::new(64).mounted("ext4");
+        for folder in [place.path().join("home"), disk.path().join("data")] {
             fs::create_dir(&folder).unwrap();
             std::os::unix::fs::chown(&folder, Some(UID), Some(UID)).unwrap();
         }
-        Nobody { place, program }
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(disk.path(), open).unwrap();
+        Nobody { place, disk, program }
     }
 
     fn data(&self) -> PathBuf {
-        self.place.path().join("data")
+        self.disk.path().join("data")
     }
 
     fn run(&self, args: &[&str]) -> Ran {

@@ -216,6 +216,14 @@ impl Drop for Loop {
     }
 }
 
+/// A loop device over a new image of `mib` MiB with two partitions, of 100 MiB and of the rest.
+pub fn partitioned(image: &Path, mib: u64) -> Loop {
+    fs::File::create(image).unwrap().set_len(mib << 20).unwrap();
+    let script = format!("printf 'label: gpt\\n,100M\\n,\\n' | sfdisk -q {}", image.display());
+    system("sh", &["-c", &script]);
+    Loop::over(image, &["--direct-io=on", "--partscan"])
+}
+
 /// A digest of a file's or a device's content, past all caches.
 pub fn digest(path: &Path) -> String {
     system("sync", &[path.to_str().unwrap()]);

@@ -1,0 +1,248 @@
+//! What the guard refuses, each on a real device that is in that state, and without a byte written.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use support::{Loop, Program, digest, system};
+
+/// `raw` on `path`, and on a symbolic link to it, is refused with this in its message; also when it
+/// is told to overwrite, by force.
+#[track_caller]
+fn refused(path: &str, part: &str) {
+    let program = Program::new();
+    let folder = support::folder();
+    let link = folder.path().join("link");
+    symlink(path, &link).unwrap();
+    let name = path.rsplit('/').next().unwrap();
+    let force: &[&str] = &["--overwrite", "--force", "--confirm", name];
+    for path in [path, link.to_str().unwrap()] {
+        for more in [&[], force] {
+            let args = [&["raw", path, "--rounds", "1", "--budget", "1s"], more].concat();
+            program.run(&args).exits(3).says_one_line(part);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_not_created() {
+    refused("/dev/syncprof-nothing", "no such");
+    assert!(!fs::exists("/dev/syncprof-nothing").unwrap());
+    let folder = support::folder();
+    let path = folder.path().join("sdz");
+    refused(path.to_str().unwrap(), "no such");
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_no_block_device_is_not_written() {
+    let folder = support::folder();
+    let path = folder.path().join("image");
+    fs::write(&path, "precious").unwrap();
+    refused(path.to_str().unwrap(), "not a block device");
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    refused(folder.path().to_str().unwrap(), "not a block device");
+    refused("/dev/null", "not a block device");
+}
+
+#[test]
+fn a_mounted_device_names_the_gap_as_the_way() {
+    needs_root!();
+    for fs in ["ext4", "xfs", "btrfs"] {
+        let mount = Loop::new(if fs == "xfs" { 320 } else { 128 }).mounted(fs);
+        system("sync", &["-f", mount.dir()]);
+        let before = mount.device().digest();
+        refused(mount.device().node(), &format!("syncprof gap {}", mount.dir()));
+        assert_eq!(mount.device().digest(), before, "{fs}");
+    }
+}
+
+#[test]
+fn a_device_mounted_read_only_is_mounted() {
+    needs_root!();
+    let device = Loop::new(64);
+    device.format("ext4");
+    let mount = support::Mount::of(device, &["-o", "ro"]);
+    refused(mount.device().node(), "mounted");
+}
+
+#[test]
+fn a_mount_in_another_namespace_counts() {
+    needs_root!();
+    let device = Loop::new(64);
+    device.format("ext4");
+    let before = device.digest();
+    let point = support::folder();
+    let script = format!(
+        "mount -o ro {} {} && echo ready && read line",
+        device.node(),
+        point.path().display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    refused(device.node(), "namespace");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(device.digest(), before);
+}
+
+#[test]
+fn a_disk_with_a_partition_in_use_and_the_partition_are_refused() {
+    needs_root!();
+    let folder = support::folder();
+    let disk = support::partitioned(&folder.path().join("image"), 256);
+    let partition = format!("{}p1", disk.node());
+    system("mkfs.ext4", &["-q", "-F", &partition]);
+    let point = support::folder();
+    let dir = point.path().to_str().unwrap();
+    system("mount", &["-o", "ro", &partition, dir]);
+    refused(disk.node(), "p1");
+    refused(&partition, "mounted");
+    // The other partition is free.
+    let other = format!("{}p2", disk.node());
+    let before = digest(other.as_ref());
+    let args = ["raw", &other, "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    Program::new().run(&args).exits(0);
+    assert_eq!(digest(other.as_ref()), before);
+    system("umount", &[dir]);
+}
+
+#[test]
+fn swap_is_refused() {
+    needs_root!();
+    let device = Loop::new(64);
+    system("mkswap", &[device.node()]);
+    system("swapon", &[device.node()]);
+    let result = std::panic::catch_unwind(|| refused(device.node(), "swap"));
+    system("swapoff", &[device.node()]);
+    result.unwrap();
+}
+
+#[test]
+fn every_member_of_a_btrfs_is_refused() {
+    needs_root!();
+    let (first, second) = (Loop::new(192), Loop::new(192));
+    system("mkfs.btrfs", &["-q", "-f", first.node(), second.node()]);
+    system("btrfs", &["device", "scan", first.node(), second.node()]);
+    let second_node = second.node().to_owned();
+    let mount = support::Mount::of(first, &[]);
+    refused(&second_node, "btrfs");
+    refused(mount.device().node(), "btrfs");
+    drop(mount);
+}
+
+#[test]
+fn the_backing_of_a_loop_device_is_refused_whole_and_by_a_partition() {
+    needs_root!();
+    let folder = support::folder();
+    let disk = support::partitioned(&folder.path().join("image"), 256);
+    let partition = format!("{}p1", disk.node());
+    let upper = Loop::over(partition.as_ref(), &[]);
+    refused(&partition, upper.name());
+    refused(disk.node(), upper.name());
+    let top = Loop::over(upper.node().as_ref(), &[]);
+    refused(upper.node(), top.name());
+    // The top of the stack is free, and what is below it is used by the stack alone.
+    let before = digest(top.node().as_ref());
+    let args = ["raw", top.node(), "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    Program::new().run(&args).exits(0);
+    assert_eq!(digest(top.node().as_ref()), before);
+}
+
+#[test]
+fn a_loop_device_over_what_is_in_use_is_refused() {
+    needs_root!();
+    // Over a mounted device: an exclusive open of the loop device doesn't see that.
+    let mount = Loop::new(64).mounted("ext4");
+    let upper = Loop::over(mount.device().node().as_ref(), &[]);
+    refused(upper.node(), mount.dir());
+    drop(upper);
+    // Over an image that another loop device has mounted.
+    let second = Loop::over(mount.device().image(), &[]);
+    refused(second.node(), mount.device().name());
+}
+
+#[test]
+fn a_device_that_a_program_has_open_for_writing_is_refused() {
+    needs_root!();
+    let device = Loop::new(16);
+    let held = fs::OpenOptions::new().read(true).write(true).open(device.node()).unwrap();
+    refused(device.node(), "open for writing");
+    drop(held);
+    let _reader = fs::File::open(device.node()).unwrap();
+    let args = ["raw", device.node(), "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    Program::new().run(&args).exits(0);
+}
+
+#[test]
+fn a_read_only_device_is_refused() {
+    needs_root!();
+    let device = Loop::new(16);
+    system("blockdev", &["--setro", device.node()]);
+    refused(device.node(), "read-only");
+    let image = device.image().to_owned();
+    let second = Loop::over(&image, &["--read-only"]);
+    refused(second.node(), "read-only");
+}
+
+/// Between the check and the first write, a device is replaced by another under the same name and
+/// number: LOOP_CHANGE_FD (loop(4)) does just that, to a loop device that was set up read-only.
+#[test]
+fn a_device_that_was_changed_since_the_check_is_refused() {
+    needs_root!();
+    let folder = support::folder();
+    let images = ["first", "second"].map(|name| folder.path().join(name));
+    for image in &images {
+        fs::write(image, vec![0x5a; 16 << 20]).unwrap();
+    }
+    let before = images.each_ref().map(|image| digest(image));
+    let swapped = Loop::over(&images[0], &["--read-only"]);
+    // The block layer lets it be written; the loop driver still remembers, and so takes another file.
+    system("blockdev", &["--setrw", swapped.node()]);
+    let root = syncprof::sys::root::Root::host();
+    let permit = syncprof::guard::check(&root, swapped.node().as_ref()).unwrap();
+    change_backing(swapped.node(), &images[1]);
+    let refusal = permit.preserve(1 << 20).unwrap_err();
+    assert!(refusal.to_string().contains("changed"), "{refusal}");
+    drop(swapped);
+    assert_eq!(images.each_ref().map(|image| digest(image)), before);
+}
+
+/// Replaces the backing file of a loop device.
+#[allow(unsafe_code)]
+fn change_backing(node: &str, image: &std::path::Path) {
+    use std::os::fd::AsRawFd;
+    const LOOP_CHANGE_FD: libc::c_ulong = 0x4C06; // linux/loop.h
+    let (device, file) = (fs::File::open(node).unwrap(), fs::File::open(image).unwrap());
+    // SAFETY: the request takes a descriptor by value and touches no memory of this process; both
+    // descriptors are open.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CHANGE_FD, file.as_raw_fd()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn the_list_says_why_a_device_may_not_be_written() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let free = Loop::new(16);
+    let program = Program::new();
+    let ran = program.run(&["list", "--json"]).exits(0);
+    let list: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let device = |name: &str| {
+        let devices = list["devices"].as_array().unwrap();
+        devices.iter().find(|device| device["name"] == name).unwrap().clone()
+    };
+    assert_eq!(device(free.name())["writable_by_raw"], true);
+    let mounted = device(mount.device().name());
+    assert_eq!(mounted["writable_by_raw"], false);
+    assert!(mounted["reason"].as_str().unwrap().contains(mount.dir()));
+    program.run(&["list"]).exits(0).prints(free.name()).prints("writable by raw?");
+}
