@@ -165,14 +165,15 @@ pub enum Refusal {
         /// What backs it: "it", "its partition sda1", "its backing file /x.img".
         through: String,
     },
-    /// It is a loop device, and what it lies on is in use.
+    /// It is a loop device, and what it lies on, or another one on the same file, is in use.
     #[error(
-        "{device}: lies on {lower}, which is {usage}; free that first, or use an image of its own"
+        "{device}: shares its bytes with {lower}, which is {usage}; free that first, or use an \
+         image of its own"
     )]
     LowerInUse {
         /// The loop device's kernel name.
         device: String,
-        /// What it lies on.
+        /// The kernel name of the other device.
         lower: String,
         /// By what.
         usage: String,
@@ -253,6 +254,15 @@ pub enum Refusal {
         span_bytes: u64,
         /// What is wrong with it and what would do.
         why: String,
+    },
+    /// Writes through the page cache to a device that a filesystem is mounted on.
+    #[error(
+        "{device}: a mounted filesystem's blocks are written with O_DIRECT only, because the page \
+         cache may hold others' blocks beside them; leave out --direct off"
+    )]
+    NeedsDirect {
+        /// Its kernel name.
+        device: String,
     },
     /// A call failed that should not. Not a judgement on the device: see
     /// [`Refusal::is_failure`].

@@ -1,0 +1,356 @@
+//! Claims a device and judges it; then turns the claim into a grant.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+use super::content;
+use super::grant::{Preserved, WriteGrant};
+use super::judge::judge;
+use super::node::{Node, reopen};
+use super::refusal::Refusal;
+use super::signature::{self, Signature};
+use crate::model::facts::{DevId, DeviceFacts};
+use crate::model::units::show_bytes;
+use crate::sys::buffer::Aligned;
+use crate::sys::ioctl;
+use crate::sys::root::Root;
+use crate::target;
+
+/// The most that a preserving grant keeps in memory.
+pub(super) const MAX_PRESERVED_BYTES: u64 = 1 << 30;
+
+/// A device that nobody uses, claimed for as long as this lives: the kernel lets nobody mount it,
+/// swap on it or build on it meanwhile.
+#[derive(Debug)]
+pub struct Permit {
+    root: Root,
+    node: Node,
+    facts: Vec<DeviceFacts>,
+    signature: Option<Signature>,
+    size_bytes: u64,
+    logical_block_bytes: u64,
+}
+
+/// Claims the block device that a path names, and judges it. Nothing is created and nothing is
+/// written; what isn't a block device is not even opened.
+pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
+    let (place, dev) = find(path)?;
+    let name = target::stack(root, dev)
+        .ok()
+        .and_then(|stack| stack.first().map(|device| device.name.clone()))
+        .unwrap_or_else(|| path.display().to_string());
+    // O_EXCL without O_CREAT claims a block device: it fails if a filesystem, swap, md, dm or
+    // another claim has it, whole or by a partition (open(2), block/bdev.c).
+    let claimed = reopen(root, &place, OFlag::O_RDWR | OFlag::O_EXCL);
+    let claimed = claimed.map_err(|error| explain(root, path, &place, dev, &name, error))?;
+    let node = Node::new(claimed, name, dev)?;
+    // Claimed first and looked at then: who comes later fails on the claim.
+    judge_uses(root, dev, &node.name)?;
+    if ioctl::is_read_only(&node.file)
+        .map_err(|e| node.failure("ask whether it is read-only", e))?
+    {
+        return Err(Refusal::ReadOnly { device: node.name });
+    }
+    let size_bytes =
+        ioctl::size_bytes(&node.file).map_err(|e| node.failure("ask for its size", e))?;
+    let logical_block_bytes = ioctl::logical_block_bytes(&node.file)
+        .map_err(|e| node.failure("ask for its block size", e))?;
+    if size_bytes < logical_block_bytes.max(1) {
+        return Err(Refusal::TooSmall {
+            device: node.name,
+            size_bytes,
+        });
+    }
+    let signature = signature::find(&node.file, size_bytes)
+        .map_err(|e| node.failure("read its signature", e))?;
+    let facts = target::stack(root, dev).map_err(|e| node.failure("find it in sysfs", e))?;
+    Ok(Permit {
+        root: root.clone(),
+        node,
+        facts,
+        signature,
+        size_bytes,
+        logical_block_bytes,
+    })
+}
+
+/// Whether a device could be had from [`check`], for a list: the claim is given up at once. Without
+/// the right to open it, [`Refusal::NoPermission`] unless its uses alone speak against it.
+pub fn writable(root: &Root, device: &DeviceFacts) -> Result<(), Refusal> {
+    match target::device_node(root, device.dev) {
+        Ok(node) => check(root, &node).map(drop),
+        Err(source) => {
+            judge_uses(root, device.dev, &device.name)?;
+            Err(Refusal::Io {
+                device: device.name.clone(),
+                doing: "find its node under /dev",
+                source,
+            })
+        }
+    }
+}
+
+/// What a path names, if that is a block device. O_PATH opens nothing: it has no effect on what the
+/// path names, whatever that is (open(2)).
+fn find(path: &Path) -> Result<(File, DevId), Refusal> {
+    let shown = path.display().to_string();
+    let place = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(path);
+    let found = place.and_then(|place| place.metadata().map(|found| (place, found)));
+    let (place, found) = found.map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENOTDIR) => Refusal::NotFound {
+            path: shown.clone(),
+        },
+        Some(libc::EACCES | libc::EPERM) => Refusal::NoPermission {
+            path: shown.clone(),
+            source,
+        },
+        _ => Refusal::Io {
+            device: shown.clone(),
+            doing: "look at it",
+            source,
+        },
+    })?;
+    if !found.file_type().is_block_device() {
+        return Err(Refusal::NotBlockDevice {
+            path: shown,
+            what: sort_of(&found),
+        });
+    }
+    Ok((place, DevId::from_dev(found.rdev())))
+}
+
+fn sort_of(found: &Metadata) -> &'static str {
+    let sort = found.file_type();
+    if sort.is_dir() {
+        "a directory"
+    } else if sort.is_file() {
+        "a regular file"
+    } else if sort.is_char_device() {
+        "a character device"
+    } else {
+        "a pipe or socket"
+    }
+}
+
+/// Refuses if a use of the device is known.
+fn judge_uses(root: &Root, dev: DevId, name: &str) -> Result<(), Refusal> {
+    let usage = target::usage::usage(root, dev).map_err(|source| Refusal::Io {
+        device: name.to_owned(),
+        doing: "find it in sysfs",
+        source,
+    })?;
+    judge(&usage).map_or(Ok(()), Err)
+}
+
+/// Why the kernel refused the claim.
+fn explain(
+    root: &Root,
+    path: &Path,
+    place: &File,
+    dev: DevId,
+    name: &str,
+    source: io::Error,
+) -> Refusal {
+    let device = name.to_owned();
+    let shown = path.display().to_string();
+    // Without a driver or a medium behind the node, there is nothing to judge.
+    if let Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) = source.raw_os_error() {
+        return Refusal::NotFound { path: shown };
+    }
+    if let Err(refusal) = judge_uses(root, dev, name) {
+        return refusal;
+    }
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => match member_by_signature(root, place) {
+            Some(member) => Refusal::MemberInUse { device, member },
+            None => Refusal::Busy { device },
+        },
+        // Kernels differ in which of these a read-only device gives.
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+            let read_only = target::stack(root, dev)
+                .ok()
+                .and_then(|stack| stack.first()?.read_only);
+            match read_only {
+                Some(true) => Refusal::ReadOnly { device },
+                _ => Refusal::NoPermission {
+                    path: shown,
+                    source,
+                },
+            }
+        }
+        _ => Refusal::Io {
+            device,
+            doing: "open it for writing",
+            source,
+        },
+    }
+}
+
+/// What a claimed device is a member of, by its signature; none if that tells nothing.
+fn member_by_signature(root: &Root, place: &File) -> Option<super::Member> {
+    let device = reopen(root, place, OFlag::O_RDONLY).ok()?;
+    let size_bytes = ioctl::size_bytes(&device).ok()?;
+    signature::find(&device, size_bytes).ok()??.member
+}
+
+impl Permit {
+    /// The device, then all below it.
+    pub fn facts(&self) -> &[DeviceFacts] {
+        &self.facts
+    }
+
+    /// What lies on it, if that is recognised.
+    pub fn signature(&self) -> Option<Signature> {
+        self.signature
+    }
+
+    /// Its kernel name.
+    pub fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    /// A grant to write back the bytes that the first `span_bytes` hold now; all of a device that
+    /// is shorter. They are read here, and no other write than of these bytes to their own place is
+    /// meant by the grant. Refuses a span that is not whole logical blocks or is more than 1 GiB,
+    /// which stays in memory.
+    pub fn preserve(self, span_bytes: u64) -> Result<WriteGrant, Refusal> {
+        let span_bytes = self.span(span_bytes)?;
+        if span_bytes > MAX_PRESERVED_BYTES {
+            let why = format!(
+                "it is kept in memory, so it may be {} at most; give a smaller --span",
+                show_bytes(MAX_PRESERVED_BYTES)
+            );
+            return Err(self.bad_span(span_bytes, why));
+        }
+        let device = self.node.reopen(
+            &self.root,
+            "open it for reading",
+            OFlag::O_RDONLY | OFlag::O_DIRECT,
+        )?;
+        let bytes = read_span(&device, span_bytes)
+            .map_err(|source| self.node.failure("read the span", source))?;
+        // What was read is only worth keeping if it came from the device that was checked.
+        self.node.verify(&device)?;
+        let content = content::classify(&bytes);
+        Ok(WriteGrant::on_span(
+            self.root,
+            self.node,
+            self.facts,
+            span_bytes,
+            Some(Preserved { bytes, content }),
+        ))
+    }
+
+    /// A grant to write anything to the first `span_bytes`; all of a device that is shorter.
+    /// Refuses a device with something on it unless `force`, and a confirmation that is neither
+    /// the serial number of a disk of the stack nor the device's kernel name.
+    pub fn overwrite(
+        self,
+        span_bytes: u64,
+        confirmation: &str,
+        force: bool,
+    ) -> Result<WriteGrant, Refusal> {
+        if let (Some(signature), false) = (self.signature, force) {
+            return Err(Refusal::SignaturePresent {
+                device: self.node.name,
+                signature: signature.what,
+            });
+        }
+        let accepted = accepted_confirmations(&self.node.name, &self.facts);
+        if !accepted.iter().any(|accepted| accepted == confirmation) {
+            return Err(Refusal::WrongConfirmation {
+                given: confirmation.to_owned(),
+                accepted: accepted.join(" or "),
+                device: self.node.name,
+            });
+        }
+        let span_bytes = self.span(span_bytes)?;
+        self.node.verify(&self.node.file)?;
+        Ok(WriteGrant::on_span(
+            self.root, self.node, self.facts, span_bytes, None,
+        ))
+    }
+
+    /// The span that a wish comes to on this device.
+    fn span(&self, wish_bytes: u64) -> Result<u64, Refusal> {
+        let block = self.logical_block_bytes.max(1);
+        if wish_bytes == 0 || !wish_bytes.is_multiple_of(block) {
+            let why = format!("it must be a multiple of the device's block of {block} bytes");
+            return Err(self.bad_span(wish_bytes, why));
+        }
+        Ok(wish_bytes.min(self.size_bytes / block * block))
+    }
+
+    fn bad_span(&self, span_bytes: u64, why: String) -> Refusal {
+        Refusal::BadSpan {
+            device: self.node.name.clone(),
+            span_bytes,
+            why,
+        }
+    }
+}
+
+/// What confirms overwriting a device: its kernel name, and the serial numbers of it or the disks
+/// below it.
+fn accepted_confirmations(name: &str, facts: &[DeviceFacts]) -> Vec<String> {
+    let serials = facts.iter().filter_map(|device| device.serial.clone());
+    std::iter::once(name.to_owned()).chain(serials).collect()
+}
+
+fn read_span(device: &File, span_bytes: u64) -> io::Result<Aligned> {
+    use std::os::unix::fs::FileExt;
+    let len =
+        usize::try_from(span_bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let mut bytes = Aligned::new(len)?;
+    device.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_missing_device_is_refused_and_not_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sdz");
+        let refusal = check(&Root::host(), &path).unwrap_err();
+        assert!(matches!(refusal, Refusal::NotFound { .. }), "{refusal}");
+        assert!(!path.exists());
+        let below_a_file = dir.path().join("file/sdz");
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let refusal = check(&Root::host(), &below_a_file).unwrap_err();
+        assert!(matches!(refusal, Refusal::NotFound { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn what_is_no_block_device_is_refused_by_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "keep").unwrap();
+        let link = dir.path().join("link");
+        symlink(&file, &link).unwrap();
+        for (path, what) in [
+            (dir.path(), "a directory"),
+            (&file, "a regular file"),
+            (&link, "a regular file"),
+            (Path::new("/dev/null"), "a character device"),
+        ] {
+            let refusal = check(&Root::host(), path).unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::NotBlockDevice { .. }),
+                "{refusal}"
+            );
+            assert!(refusal.to_string().contains(what), "{refusal}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"keep");
+    }
+}

@@ -1,0 +1,206 @@
+//! The right to write, and the offsets that it covers.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use nix::fcntl::OFlag;
+
+use super::layout::{self, Block, Run};
+use super::node::Node;
+use super::refusal::Refusal;
+use crate::model::facts::{DevId, DeviceFacts};
+use crate::model::record::Content;
+use crate::sys::buffer::Aligned;
+use crate::sys::root::Root;
+
+/// The right to write certain bytes of a block device. Only the guard makes one. The claim on the
+/// device lasts until the grant and all descriptors from it are dropped.
+#[derive(Debug)]
+pub struct WriteGrant {
+    root: Root,
+    node: Arc<Node>,
+    facts: Vec<DeviceFacts>,
+    reach: Reach,
+}
+
+/// The bytes that a grant covers.
+#[derive(Debug)]
+enum Reach {
+    /// From the device's start.
+    Span {
+        span_bytes: u64,
+        preserved: Option<Preserved>,
+    },
+    /// The blocks of files, one a lane.
+    Files(Vec<PinnedFile>),
+}
+
+/// What a span held.
+#[derive(Debug)]
+pub(super) struct Preserved {
+    pub(super) bytes: Aligned,
+    pub(super) content: Content,
+}
+
+/// A file whose blocks were granted, and where they were.
+#[derive(Debug)]
+pub(super) struct PinnedFile {
+    pub(super) file: File,
+    pub(super) size_bytes: u64,
+    pub(super) runs: Vec<Run>,
+}
+
+/// A device that is open for writing by a grant. What is written must stay within the offsets that
+/// the grant gives.
+#[derive(Debug)]
+pub struct GrantedFd {
+    file: File,
+    /// Keeps the claim.
+    _node: Arc<Node>,
+}
+
+impl AsFd for GrantedFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl WriteGrant {
+    pub(super) fn on_span(
+        root: Root,
+        node: Node,
+        facts: Vec<DeviceFacts>,
+        span_bytes: u64,
+        preserved: Option<Preserved>,
+    ) -> WriteGrant {
+        WriteGrant {
+            root,
+            node: Arc::new(node),
+            facts,
+            reach: Reach::Span {
+                span_bytes,
+                preserved,
+            },
+        }
+    }
+
+    pub(super) fn on_files(
+        root: Root,
+        node: Node,
+        facts: Vec<DeviceFacts>,
+        files: Vec<PinnedFile>,
+    ) -> WriteGrant {
+        WriteGrant {
+            root,
+            node: Arc::new(node),
+            facts,
+            reach: Reach::Files(files),
+        }
+    }
+
+    /// The device's number.
+    pub fn dev(&self) -> DevId {
+        self.node.dev
+    }
+
+    /// The device's kernel name.
+    pub fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    /// The device, then all below it.
+    pub fn facts(&self) -> &[DeviceFacts] {
+        &self.facts
+    }
+
+    /// Bytes that the grant covers.
+    pub fn span_bytes(&self) -> u64 {
+        match &self.reach {
+            Reach::Span { span_bytes, .. } => *span_bytes,
+            Reach::Files(files) => files.iter().map(|file| file.size_bytes).sum(),
+        }
+    }
+
+    /// The grant covers the blocks of files of a mounted filesystem, so [`WriteGrant::hold`] must
+    /// stand around every write.
+    pub fn is_on_files(&self) -> bool {
+        matches!(self.reach, Reach::Files(_))
+    }
+
+    /// What the span held; none but for a preserving grant.
+    pub fn content(&self) -> Option<Content> {
+        self.preserve().map(|preserved| preserved.content)
+    }
+
+    /// The bytes that the span held, from the device's start: the only ones that may be written,
+    /// each to its own place. None but for a preserving grant.
+    pub fn preserved(&self) -> Option<&Aligned> {
+        self.preserve().map(|preserved| &preserved.bytes)
+    }
+
+    fn preserve(&self) -> Option<&Preserved> {
+        match &self.reach {
+            Reach::Span { preserved, .. } => preserved.as_ref(),
+            Reach::Files(_) => None,
+        }
+    }
+
+    /// Opens the device for writing, with flags such as O_DIRECT and O_DSYNC besides, and checks
+    /// that it is still the device that was judged. Refuses a grant on files without O_DIRECT.
+    pub fn open(&self, flags: OFlag) -> Result<GrantedFd, Refusal> {
+        if self.is_on_files() && !flags.contains(OFlag::O_DIRECT) {
+            return Err(Refusal::NeedsDirect {
+                device: self.node.name.clone(),
+            });
+        }
+        let flags = (flags & !OFlag::O_ACCMODE) | OFlag::O_WRONLY;
+        let file = self.node.reopen(&self.root, "open it for writing", flags)?;
+        Ok(GrantedFd {
+            file,
+            _node: Arc::clone(&self.node),
+        })
+    }
+
+    /// The device offsets of one lane's blocks of `size_bytes`, in order: an even part of a span,
+    /// or the blocks of the lane's file, of which those that the device doesn't hold in one piece
+    /// are left out. Empty if there is no room for one, or no such lane.
+    pub fn offsets(&self, lane: usize, lanes: usize, size_bytes: u64) -> Vec<u64> {
+        match &self.reach {
+            Reach::Span { span_bytes, .. } => {
+                layout::lane_of_span(*span_bytes, lane, lanes, size_bytes)
+            }
+            Reach::Files(_) => self
+                .blocks(lane, size_bytes)
+                .map(|block| block.device_bytes)
+                .collect(),
+        }
+    }
+
+    /// The offsets in the lane's file of the same blocks, in the same order, as
+    /// [`WriteGrant::offsets`] gives. Empty for a grant on a span.
+    pub fn file_offsets(&self, lane: usize, size_bytes: u64) -> Vec<u64> {
+        self.blocks(lane, size_bytes)
+            .map(|block| block.file_bytes)
+            .collect()
+    }
+
+    fn blocks(&self, lane: usize, size_bytes: u64) -> impl Iterator<Item = Block> {
+        self.files()
+            .get(lane)
+            .map(|file| layout::blocks(&file.runs, size_bytes))
+            .unwrap_or_default()
+            .into_iter()
+    }
+
+    pub(super) fn files(&self) -> &[PinnedFile] {
+        match &self.reach {
+            Reach::Files(files) => files,
+            Reach::Span { .. } => &[],
+        }
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+}

@@ -1,0 +1,124 @@
+//! An open block device and who it is.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+
+use nix::fcntl::OFlag;
+
+use super::refusal::Refusal;
+use crate::model::facts::DevId;
+use crate::sys::ioctl;
+use crate::sys::root::Root;
+
+/// An open block device, known by its number and its disk's sequence number.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The descriptor that claims the device.
+    pub(super) file: File,
+    /// Its kernel name, for messages.
+    pub(super) name: String,
+    /// Its number.
+    pub(super) dev: DevId,
+    /// Its disk's sequence number; none on kernels that have none.
+    pub(super) diskseq: Option<u64>,
+}
+
+impl Node {
+    /// Takes an open descriptor, which must be that of block device `dev`.
+    pub(super) fn new(file: File, name: String, dev: DevId) -> Result<Node, Refusal> {
+        let node = Node {
+            diskseq: ioctl::diskseq(&file),
+            file,
+            name,
+            dev,
+        };
+        node.verify(&node.file)?;
+        Ok(node)
+    }
+
+    /// Checks that a descriptor is still of the device that this node was made for.
+    pub(super) fn verify(&self, file: &File) -> Result<(), Refusal> {
+        let changed = |detail: String| Refusal::DeviceChanged {
+            device: self.name.clone(),
+            detail,
+        };
+        let found = file
+            .metadata()
+            .map_err(|source| self.failure("look at it", source))?;
+        if !found.file_type().is_block_device() {
+            return Err(changed("it is no block device now".into()));
+        }
+        let dev = DevId::from_dev(found.rdev());
+        if dev != self.dev {
+            return Err(changed(format!("it was {} and is {dev}", self.dev)));
+        }
+        let diskseq = ioctl::diskseq(file);
+        if diskseq != self.diskseq {
+            return Err(changed(format!(
+                "the disk's sequence number was {} and is {}",
+                number(self.diskseq),
+                number(diskseq)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Opens the device once more, by way of this descriptor and not of a name, and checks that it
+    /// is the same.
+    pub(super) fn reopen(
+        &self,
+        root: &Root,
+        doing: &'static str,
+        flags: OFlag,
+    ) -> Result<File, Refusal> {
+        let file = reopen(root, &self.file, flags).map_err(|source| self.failure(doing, source))?;
+        self.verify(&file)?;
+        Ok(file)
+    }
+
+    /// A call that should not have failed.
+    pub(super) fn failure(&self, doing: &'static str, source: io::Error) -> Refusal {
+        Refusal::Io {
+            device: self.name.clone(),
+            doing,
+            source,
+        }
+    }
+}
+
+/// Opens the very file that a descriptor is of, with other flags (the magic links of
+/// proc_pid_fd(5)): whatever its name means by now doesn't matter.
+pub(super) fn reopen(root: &Root, fd: impl AsFd, flags: OFlag) -> io::Result<File> {
+    let link = root
+        .proc
+        .join(format!("self/fd/{}", fd.as_fd().as_raw_fd()));
+    let access = flags & OFlag::O_ACCMODE;
+    // The standard library adds O_CLOEXEC, and never O_CREAT unless told to.
+    OpenOptions::new()
+        .read(access != OFlag::O_WRONLY)
+        .write(access != OFlag::O_RDONLY)
+        .custom_flags((flags & !OFlag::O_ACCMODE).bits())
+        .open(link)
+}
+
+fn number(diskseq: Option<u64>) -> String {
+    diskseq.map_or("unknown".into(), |number| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_no_node() {
+        let file = tempfile::tempfile().unwrap();
+        let dev = "8:0".parse().unwrap();
+        let refusal = Node::new(file, "sda".into(), dev).unwrap_err();
+        assert!(
+            matches!(refusal, Refusal::DeviceChanged { .. }),
+            "{refusal}"
+        );
+    }
+}
