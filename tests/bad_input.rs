@@ -18,7 +18,10 @@ fn usage_errors_name_what_is_wrong() {
         (&["file", ".", "--budget", "60"], "60"),
         (&["file", ".", "--precision", "5"], "5%"),
         (&["file", ".", "--profile", "nothing"], "vendor-note"),
-        (&["file", ".", "--engine", "sync", "--queue-depth", "4"], "--jobs"),
+        (
+            &["file", ".", "--engine", "sync", "--queue-depth", "4"],
+            "--jobs",
+        ),
         (&["file", ".", "--iopoll", "--method", "fsync"], "iopoll"),
         (&["file", ".", "--rate", "-1"], "-1"),
         (&["file", ".", "--sizes", "1m", "--span", "64k"], "span"),
@@ -40,7 +43,13 @@ fn a_profile_with_an_unknown_key_names_the_line() {
     fs::write(&path, "about = \"mine\"\n\nsizs = [\"4k\"]\n").unwrap();
     let program = Program::new();
     program
-        .run(&["file", ".", "--profile", path.to_str().unwrap(), "--dry-run"])
+        .run(&[
+            "file",
+            ".",
+            "--profile",
+            path.to_str().unwrap(),
+            "--dry-run",
+        ])
         .exits(2)
         .says_one_line("mine.toml:3")
         .says("sizs");
@@ -53,7 +62,10 @@ fn what_is_no_record_is_told() {
     let program = Program::new();
     for text in ["", "{", "[]", "{}", r#"{"schema":"syncprof.record/99"}"#] {
         fs::write(&path, text).unwrap();
-        program.run(&["report", path.to_str().unwrap()]).exits(2).says_one_line("record.json");
+        program
+            .run(&["report", path.to_str().unwrap()])
+            .exits(2)
+            .says_one_line("record.json");
     }
 }
 
@@ -63,7 +75,10 @@ fn a_size_that_the_device_cannot_take_is_refused() {
     let device = Loop::new(8);
     let program = Program::new();
     for (size, part) in [("600", "multiple"), ("16m", "larger")] {
-        program.run(&["raw", device.node(), "--sizes", size]).exits(2).says_one_line(part);
+        program
+            .run(&["raw", device.node(), "--sizes", size])
+            .exits(2)
+            .says_one_line(part);
     }
     let with_4k_blocks = Loop::over(device.image(), &["--sector-size", "4096"]);
     drop(device);
@@ -79,7 +94,10 @@ fn a_read_only_filesystem_is_refused() {
     let device = Loop::new(64);
     device.format("ext4");
     let mount = Mount::of(device, &["-o", "ro"]);
-    Program::new().run(&["file", mount.dir()]).exits(4).says_one_line("read-only");
+    Program::new()
+        .run(&["file", mount.dir()])
+        .exits(4)
+        .says_one_line("read-only");
 }
 
 #[test]
@@ -101,13 +119,25 @@ fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
     // device turns into EIO or ENOSPC.
     let host = Loop::new(48).mounted("ext4");
     let image = host.path().join("image");
-    fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+    fs::File::create(&image)
+        .unwrap()
+        .set_len(256 << 20)
+        .unwrap();
     let device = Loop::over(&image, &["--direct-io=on"]);
     let filler = host.path().join("filler");
     let stat = nix::sys::statvfs::statvfs(host.path()).unwrap();
     let free = stat.blocks_available() * stat.fragment_size();
     fs::write(&filler, vec![1; (free - (2 << 20)) as usize]).unwrap();
-    let args = ["raw", device.node(), "--sizes", "1m", "--span", "64m", "--rounds", "2"];
+    let args = [
+        "raw",
+        device.node(),
+        "--sizes",
+        "1m",
+        "--span",
+        "64m",
+        "--rounds",
+        "2",
+    ];
     let (ran, record) = Program::new().measure(&args);
     ran.exits(1);
     assert!(record["cells"][0]["failed"].is_string(), "{record:#}");

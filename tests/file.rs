@@ -18,7 +18,12 @@ fn mounted(fs: &str) -> Mount {
 }
 
 fn file_args<'a>(dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    ["file", dir].iter().chain(more).chain(QUICK).copied().collect()
+    ["file", dir]
+        .iter()
+        .chain(more)
+        .chain(QUICK)
+        .copied()
+        .collect()
 }
 
 #[test]
@@ -29,7 +34,11 @@ fn every_state_is_measured_on_every_filesystem_and_nothing_is_left() {
         let before = mount.names();
         let states = "overwrite,unwritten,append,trunc,trunc-each";
         // ext2 and ext3 have no fallocate(2).
-        let states = if fs == "ext2" || fs == "ext3" { "overwrite,append,trunc,trunc-each" } else { states };
+        let states = if fs == "ext2" || fs == "ext3" {
+            "overwrite,append,trunc,trunc-each"
+        } else {
+            states
+        };
         let more = ["--sizes", "4k,64k", "--file-state", states];
         let (ran, record) = Program::new().measure(&file_args(mount.dir(), &more));
         ran.exits(0);
@@ -51,9 +60,21 @@ fn every_method_and_engine_works_on_a_file() {
     let mount = mounted("ext4");
     let program = Program::new();
     for more in [
-        &["--method", "o_dsync,o_sync,rwf_dsync,fdatasync,fsync,none", "--direct", "on,off"][..],
+        &[
+            "--method",
+            "o_dsync,o_sync,rwf_dsync,fdatasync,fsync,none",
+            "--direct",
+            "on,off",
+        ][..],
         &["--engine", "sync,null", "--method", "o_dsync,fdatasync"],
-        &["--jobs", "1,2", "--queue-depth", "1,4", "--pattern", "seq,rand,same"],
+        &[
+            "--jobs",
+            "1,2",
+            "--queue-depth",
+            "1,4",
+            "--pattern",
+            "seq,rand,same",
+        ],
         &["--rate", "200", "--payload", "50%"],
     ] {
         let mut args = file_args(mount.dir(), &["--sizes", "4k"]);
@@ -72,8 +93,14 @@ fn trunc_measures_both_states_side_by_side_and_prints_the_penalty() {
     let mount = mounted("ext4");
     let (ran, record) =
         Program::new().measure(&file_args(mount.dir(), &["--sizes", "4k", "--trunc"]));
-    ran.exits(0).prints("overwrite").prints("trunc").prints("O_TRUNC");
-    let states: Vec<_> = cells(&record, "file").iter().map(|cell| &cell["file_state"]).collect();
+    ran.exits(0)
+        .prints("overwrite")
+        .prints("trunc")
+        .prints("O_TRUNC");
+    let states: Vec<_> = cells(&record, "file")
+        .iter()
+        .map(|cell| &cell["file_state"])
+        .collect();
     assert_eq!(states, ["overwrite", "trunc"]);
 }
 
@@ -101,7 +128,10 @@ fn formatted(fs: &str, mib: u64) -> Loop {
 fn facts_of_the_filesystem_are_those_that_its_own_tools_tell() {
     needs_root!();
     let device = Loop::new(192);
-    system("mkfs.ext4", &["-q", "-F", "-b", "1024", "-J", "size=8", device.node()]);
+    system(
+        "mkfs.ext4",
+        &["-q", "-F", "-b", "1024", "-J", "size=8", device.node()],
+    );
     let mount = Mount::of(device, &["-o", "data=writeback"]);
     let (_, record) = Program::new().measure(&file_args(mount.dir(), &["--sizes", "4k"]));
     let facts = &record["targets"][0]["mount"];
@@ -114,10 +144,16 @@ fn facts_of_the_filesystem_are_those_that_its_own_tools_tell() {
     system("mkfs.xfs", &["-q", "-f", "-l", "size=96m", device.node()]);
     let mount = Mount::of(device, &[]);
     let (_, record) = Program::new().measure(&file_args(mount.dir(), &["--sizes", "4k"]));
-    assert_eq!(record["targets"][0]["mount"]["journal"]["size_bytes"], 96 << 20);
+    assert_eq!(
+        record["targets"][0]["mount"]["journal"]["size_bytes"],
+        96 << 20
+    );
 
     let device = Loop::new(192);
-    system("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", device.node()]);
+    system(
+        "mkfs.ext4",
+        &["-q", "-F", "-O", "^has_journal", device.node()],
+    );
     let mount = Mount::of(device, &[]);
     let (_, record) = Program::new().measure(&file_args(mount.dir(), &["--sizes", "4k"]));
     assert_eq!(record["targets"][0]["mount"]["journal"]["mode"], "none");
@@ -142,7 +178,9 @@ fn a_signal_leaves_nothing_behind() {
 
 /// The entries of scratch folders in the program's state folder.
 fn entries(program: &Program) -> Vec<String> {
-    let names = fs::read_dir(program.state().join("syncprof")).into_iter().flatten();
+    let names = fs::read_dir(program.state().join("syncprof"))
+        .into_iter()
+        .flatten();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.contains("scratch")).collect()
 }
@@ -170,8 +208,13 @@ fn what_a_kill_leaves_is_told_and_cleaned() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    program.run(&["file", mount.dir(), "--rounds", "1", "--sizes", "4k"]).says("syncprof clean");
-    Program::new().run(&["clean", mount.dir()]).exits(0).prints("removed");
+    program
+        .run(&["file", mount.dir(), "--rounds", "1", "--sizes", "4k"])
+        .says("syncprof clean");
+    Program::new()
+        .run(&["clean", mount.dir()])
+        .exits(0)
+        .prints("removed");
     assert_eq!(mount.names(), before);
 }
 
@@ -185,7 +228,10 @@ fn a_running_measurement_is_not_cleaned_away() {
     while mount.names() == before {
         sleep(Duration::from_millis(1));
     }
-    program.run(&["clean", mount.dir()]).exits(0).prints("nothing is left");
+    program
+        .run(&["clean", mount.dir()])
+        .exits(0)
+        .prints("nothing is left");
     assert_ne!(mount.names(), before);
     system("kill", &["-INT", &child.id().to_string()]);
     support::outcome(child).exits(130);
@@ -200,12 +246,14 @@ fn a_full_filesystem_is_refused_and_a_small_one_gets_a_small_span() {
         let stat = nix::sys::statvfs::statvfs(mount.path()).unwrap();
         stat.blocks_available() * stat.fragment_size()
     };
-    let (ran, record) =
-        program.measure(&["file", mount.dir(), "--rounds", "1", "--budget", "1s"]);
+    let (ran, record) = program.measure(&["file", mount.dir(), "--rounds", "1", "--budget", "1s"]);
     ran.exits(0);
     assert!(record["cells"][0]["span_bytes"].as_u64().unwrap() <= free() / 2);
 
-    program.run(&["file", mount.dir(), "--span", "30m"]).says_one_line("half").exits(2);
+    program
+        .run(&["file", mount.dir(), "--span", "30m"])
+        .says_one_line("half")
+        .exits(2);
 
     let filler = mount.path().join("filler");
     fs::write(&filler, vec![1; (free() - (256 << 10)) as usize]).unwrap();

@@ -15,7 +15,12 @@ use support::{Loop, Mount, Program, cells, digest, system};
 const QUICK: &[&str] = &["--rounds", "3", "--budget", "2s", "--span", "2m"];
 
 fn gap_args<'a>(dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    ["gap", dir].iter().chain(more).chain(QUICK).copied().collect()
+    ["gap", dir]
+        .iter()
+        .chain(more)
+        .chain(QUICK)
+        .copied()
+        .collect()
 }
 
 /// A filesystem full of other people's files, some with holes, some shared or small.
@@ -37,8 +42,13 @@ fn populated(fs: &str) -> Mount {
 }
 
 fn digests(mount: &Mount) -> BTreeMap<String, String> {
-    let files = mount.names().into_iter().filter(|name| name.starts_with("other"));
-    files.map(|name| (name.clone(), digest(&mount.path().join(name)))).collect()
+    let files = mount
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with("other"));
+    files
+        .map(|name| (name.clone(), digest(&mount.path().join(name))))
+        .collect()
 }
 
 fn check(fs: &str, device: &Loop) {
@@ -51,7 +61,9 @@ fn check(fs: &str, device: &Loop) {
 /// What `report --format json` gives for the program's last record.
 fn gaps(program: &Program) -> Vec<Value> {
     let path = program.state().join("record.json");
-    let ran = program.run(&["report", "--format", "json", path.to_str().unwrap()]).exits(0);
+    let ran = program
+        .run(&["report", "--format", "json", path.to_str().unwrap()])
+        .exits(0);
     let value: Value = serde_json::from_str(&ran.stdout).unwrap();
     value["gaps"].as_array().unwrap().clone()
 }
@@ -65,7 +77,10 @@ fn the_raw_side_writes_the_files_own_blocks_and_no_other_byte() {
         let program = Program::new();
         let more = ["--sizes", "512,4k,64k", "--trunc"];
         let (ran, record) = program.measure(&gap_args(mount.dir(), &more));
-        ran.exits(0).prints("raw").prints("file").prints("own blocks");
+        ran.exits(0)
+            .prints("raw")
+            .prints("file")
+            .prints("own blocks");
         assert_eq!(cells(&record, "raw").len(), 3, "{fs}");
         assert_eq!(cells(&record, "file").len(), 6, "{fs}");
         assert_eq!(digests(&mount), before, "{fs}");
@@ -90,8 +105,10 @@ fn the_raw_side_writes_the_files_own_blocks_and_no_other_byte() {
 fn the_raw_side_reaches_the_device_at_the_blocks_of_the_file() {
     needs_root!();
     let mount = populated("ext4");
-    let (ran, record) =
-        Program::new().measure(&gap_args(mount.dir(), &["--sizes", "4k,64k", "--jobs", "1,2"]));
+    let (ran, record) = Program::new().measure(&gap_args(
+        mount.dir(),
+        &["--sizes", "4k,64k", "--jobs", "1,2"],
+    ));
     ran.exits(0);
     for role in ["raw", "file"] {
         for cell in cells(&record, role) {
@@ -114,9 +131,16 @@ fn the_scratch_file_is_immutable_while_raw_slices_run() {
     let child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
     let mut seen = false;
     for _ in 0..2000 {
-        let flags = Command::new("lsattr").arg("-R").arg("-a").arg(mount.dir()).output().unwrap();
+        let flags = Command::new("lsattr")
+            .arg("-R")
+            .arg("-a")
+            .arg(mount.dir())
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&flags.stdout).into_owned();
-        seen |= text.lines().any(|line| line.contains("overwrite-") && line.contains("i---"));
+        seen |= text
+            .lines()
+            .any(|line| line.contains("overwrite-") && line.contains("i---"));
         if seen {
             break;
         }
@@ -125,7 +149,12 @@ fn the_scratch_file_is_immutable_while_raw_slices_run() {
     system("kill", &["-INT", &child.id().to_string()]);
     support::outcome(child).exits(130);
     assert!(seen, "the immutable flag was never seen");
-    assert!(!mount.names().iter().any(|name| name.starts_with(".syncprof")));
+    assert!(
+        !mount
+            .names()
+            .iter()
+            .any(|name| name.starts_with(".syncprof"))
+    );
 }
 
 #[test]
@@ -212,8 +241,10 @@ fn a_filesystem_on_a_partition_is_measured_through_the_partition() {
     let point = support::folder();
     system("mount", &[&partition, point.path().to_str().unwrap()]);
     let first = digest(Path::new(&format!("{}p1", disk.node())));
-    let (ran, record) =
-        Program::new().measure(&gap_args(point.path().to_str().unwrap(), &["--sizes", "4k"]));
+    let (ran, record) = Program::new().measure(&gap_args(
+        point.path().to_str().unwrap(),
+        &["--sizes", "4k"],
+    ));
     system("umount", &[point.path().to_str().unwrap()]);
     ran.exits(0).prints(&partition);
     assert_eq!(cells(&record, "raw").len(), 1);
@@ -227,7 +258,9 @@ fn all_names_every_filesystem_on_a_device_and_writes_none_in_a_dry_run() {
     needs_root!();
     let mount = Loop::new(192).mounted("ext4");
     let program = Program::new();
-    let ran = program.run(&["gap", "--all", "--dry-run", "--sizes", "4k"]).exits(0);
+    let ran = program
+        .run(&["gap", "--all", "--dry-run", "--sizes", "4k"])
+        .exits(0);
     assert!(ran.stdout.lines().count() >= 2, "{ran:#?}");
     assert_eq!(mount.names(), ["lost+found"]);
 }

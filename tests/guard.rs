@@ -54,7 +54,10 @@ fn a_mounted_device_names_the_gap_as_the_way() {
         let mount = Loop::new(if fs == "xfs" { 320 } else { 128 }).mounted(fs);
         system("sync", &["-f", mount.dir()]);
         let before = mount.device().digest();
-        refused(mount.device().node(), &format!("syncprof gap {}", mount.dir()));
+        refused(
+            mount.device().node(),
+            &format!("syncprof gap {}", mount.dir()),
+        );
         assert_eq!(mount.device().digest(), before, "{fs}");
     }
 }
@@ -109,7 +112,9 @@ fn a_disk_with_a_partition_in_use_and_the_partition_are_refused() {
     // The other partition is free.
     let other = format!("{}p2", disk.node());
     let before = digest(other.as_ref());
-    let args = ["raw", &other, "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    let args = [
+        "raw", &other, "--rounds", "1", "--budget", "1s", "--sizes", "4k",
+    ];
     Program::new().run(&args).exits(0);
     assert_eq!(digest(other.as_ref()), before);
     system("umount", &[dir]);
@@ -152,7 +157,16 @@ fn the_backing_of_a_loop_device_is_refused_whole_and_by_a_partition() {
     refused(upper.node(), top.name());
     // The top of the stack is free, and what is below it is used by the stack alone.
     let before = digest(top.node().as_ref());
-    let args = ["raw", top.node(), "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    let args = [
+        "raw",
+        top.node(),
+        "--rounds",
+        "1",
+        "--budget",
+        "1s",
+        "--sizes",
+        "4k",
+    ];
     Program::new().run(&args).exits(0);
     assert_eq!(digest(top.node().as_ref()), before);
 }
@@ -174,11 +188,24 @@ fn a_loop_device_over_what_is_in_use_is_refused() {
 fn a_device_that_a_program_has_open_for_writing_is_refused() {
     needs_root!();
     let device = Loop::new(16);
-    let held = fs::OpenOptions::new().read(true).write(true).open(device.node()).unwrap();
+    let held = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(device.node())
+        .unwrap();
     refused(device.node(), "open for writing");
     drop(held);
     let _reader = fs::File::open(device.node()).unwrap();
-    let args = ["raw", device.node(), "--rounds", "1", "--budget", "1s", "--sizes", "4k"];
+    let args = [
+        "raw",
+        device.node(),
+        "--rounds",
+        "1",
+        "--budget",
+        "1s",
+        "--sizes",
+        "4k",
+    ];
     Program::new().run(&args).exits(0);
 }
 
@@ -221,7 +248,10 @@ fn a_device_that_was_changed_since_the_check_is_refused() {
 fn change_backing(node: &str, image: &std::path::Path) {
     use std::os::fd::AsRawFd;
     const LOOP_CHANGE_FD: libc::c_ulong = 0x4C06; // linux/loop.h
-    let (device, file) = (fs::File::open(node).unwrap(), fs::File::open(image).unwrap());
+    let (device, file) = (
+        fs::File::open(node).unwrap(),
+        fs::File::open(image).unwrap(),
+    );
     // SAFETY: the request takes a descriptor by value and touches no memory of this process; both
     // descriptors are open.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CHANGE_FD, file.as_raw_fd()) };
@@ -238,11 +268,19 @@ fn the_list_says_why_a_device_may_not_be_written() {
     let list: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let device = |name: &str| {
         let devices = list["devices"].as_array().unwrap();
-        devices.iter().find(|device| device["name"] == name).unwrap().clone()
+        devices
+            .iter()
+            .find(|device| device["name"] == name)
+            .unwrap()
+            .clone()
     };
     assert_eq!(device(free.name())["writable_by_raw"], true);
     let mounted = device(mount.device().name());
     assert_eq!(mounted["writable_by_raw"], false);
     assert!(mounted["reason"].as_str().unwrap().contains(mount.dir()));
-    program.run(&["list"]).exits(0).prints(free.name()).prints("writable by raw?");
+    program
+        .run(&["list"])
+        .exits(0)
+        .prints(free.name())
+        .prints("writable by raw?");
 }

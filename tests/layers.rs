@@ -39,7 +39,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn imports(text: &str) -> Vec<String> {
     text.split("crate::")
         .skip(1)
-        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .map(|rest| {
+            rest.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
+        })
         .collect()
 }
 
@@ -67,13 +71,22 @@ fn imports_point_down_only() {
         if relative.components().count() < 2 {
             continue;
         }
-        let module = relative.components().next().unwrap().as_os_str().to_str().unwrap();
+        let module = relative
+            .components()
+            .next()
+            .unwrap()
+            .as_os_str()
+            .to_str()
+            .unwrap();
         let found = faults(module, &fs::read_to_string(&path).unwrap());
         assert!(found.is_empty(), "{}: {found:?}", relative.display());
         seen.push(module.to_owned());
     }
     for module in LAYERS.iter().copied().flatten() {
-        assert!(seen.iter().any(|name| name == module), "there is no module {module}");
+        assert!(
+            seen.iter().any(|name| name == module),
+            "there is no module {module}"
+        );
     }
 }
 
@@ -81,9 +94,21 @@ fn imports_point_down_only() {
 fn an_import_that_points_up_or_sideways_is_found() {
     assert_eq!(faults("engine", "use crate::session::run;").len(), 1);
     assert_eq!(faults("engine", "use crate::observe::workers;").len(), 1);
-    assert_eq!(faults("engine", "let x = crate::report::render();").len(), 1);
-    assert_eq!(faults("session", "use crate::{nothing};\nuse crate::engine;").len(), 1);
-    assert!(faults("session", "use crate::engine::{self};\nuse crate::model::cell;").is_empty());
+    assert_eq!(
+        faults("engine", "let x = crate::report::render();").len(),
+        1
+    );
+    assert_eq!(
+        faults("session", "use crate::{nothing};\nuse crate::engine;").len(),
+        1
+    );
+    assert!(
+        faults(
+            "session",
+            "use crate::engine::{self};\nuse crate::model::cell;"
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -93,6 +118,10 @@ fn unsafe_code_is_in_sys_alone() {
         let text = fs::read_to_string(&path).unwrap();
         let allows = text.contains("allow(unsafe_code)");
         let relative = path.strip_prefix(&src).unwrap();
-        assert!(!allows || relative == Path::new("sys/mod.rs"), "{}", relative.display());
+        assert!(
+            !allows || relative == Path::new("sys/mod.rs"),
+            "{}",
+            relative.display()
+        );
     }
 }

@@ -31,7 +31,10 @@ fn a_device_keeps_its_content_and_the_figures_are_those_of_the_device() {
     let cells = cells(&record, "raw");
     assert_eq!(cells.len(), 3);
     for cell in cells {
-        let (ops, size) = (cell["ops"].as_u64().unwrap(), cell["size_bytes"].as_u64().unwrap());
+        let (ops, size) = (
+            cell["ops"].as_u64().unwrap(),
+            cell["size_bytes"].as_u64().unwrap(),
+        );
         assert!(ops > 0);
         assert_eq!(cell["bytes"], ops * size);
         let latency = &cell["latency_ns"];
@@ -41,7 +44,10 @@ fn a_device_keeps_its_content_and_the_figures_are_those_of_the_device() {
         let slices = cell["slices"].as_array().unwrap();
         for slice in slices {
             let counted = &slice["devices"][0]["counted"];
-            assert_eq!(counted["write_sectors"].as_u64().unwrap() * 512, slice["bytes"]);
+            assert_eq!(
+                counted["write_sectors"].as_u64().unwrap() * 512,
+                slice["bytes"]
+            );
             assert_eq!(counted["flushes"], slice["ops"]);
         }
     }
@@ -82,7 +88,16 @@ fn a_kill_at_any_moment_leaves_the_content() {
     let program = Program::new();
     let mut random = fastrand::Rng::with_seed(20);
     for moment in 0..20 {
-        let args = ["raw", device.node(), "--sizes", "4k,64k", "--span", "8m", "--queue-depth", "4"];
+        let args = [
+            "raw",
+            device.node(),
+            "--sizes",
+            "4k,64k",
+            "--span",
+            "8m",
+            "--queue-depth",
+            "4",
+        ];
         let mut child = program.start(&args);
         sleep(Duration::from_millis(random.u64(1..400)));
         child.kill().unwrap();
@@ -99,8 +114,14 @@ struct Zram {
 impl Zram {
     fn new(mib: u64) -> Zram {
         let number = fs::read_to_string("/sys/class/zram-control/hot_add").unwrap();
-        let zram = Zram { number: number.trim().to_owned() };
-        fs::write(format!("/sys/block/zram{}/disksize", zram.number), format!("{mib}M")).unwrap();
+        let zram = Zram {
+            number: number.trim().to_owned(),
+        };
+        fs::write(
+            format!("/sys/block/zram{}/disksize", zram.number),
+            format!("{mib}M"),
+        )
+        .unwrap();
         zram
     }
 
@@ -121,7 +142,9 @@ fn a_bio_based_device_of_4k_blocks_is_measured_and_its_worker_requests_are_told(
     let zram = Zram::new(32);
     let node = zram.node();
     let (ran, record) = Program::new().measure(&quick(&["raw", &node]));
-    let ran = ran.exits(0).says("512 is left out: not a multiple of the logical block of 4096");
+    let ran = ran
+        .exits(0)
+        .says("512 is left out: not a multiple of the logical block of 4096");
     assert!(ran.stdout.contains("1M"));
     assert_eq!(cells(&record, "raw").len(), 9);
     // zram can't do NOWAIT, so every write of the ring goes to a worker thread, where they can be
@@ -145,7 +168,9 @@ fn overwriting_needs_a_free_device_and_its_name() {
         program.run(&args)
     };
     run(&[]).exits(2).says_one_line("--confirm");
-    run(&["--confirm", "sda"]).exits(3).says_one_line(device.name());
+    run(&["--confirm", "sda"])
+        .exits(3)
+        .says_one_line(device.name());
     run(&["--confirm", ""]).exits(3);
     run(&["--confirm", device.node()]).exits(3);
     assert_eq!(device.digest(), before);
@@ -153,11 +178,16 @@ fn overwriting_needs_a_free_device_and_its_name() {
     run(&["--confirm", device.name()]).exits(0);
     assert_ne!(device.digest(), before);
     let written = fs::read(device.image()).unwrap();
-    assert!(written[2 << 20..].iter().all(|&byte| byte == 0), "written past the span");
+    assert!(
+        written[2 << 20..].iter().all(|&byte| byte == 0),
+        "written past the span"
+    );
 
     device.format("xfs");
     let before = device.digest();
-    run(&["--confirm", device.name()]).exits(3).says_one_line("force");
+    run(&["--confirm", device.name()])
+        .exits(3)
+        .says_one_line("force");
     assert_eq!(device.digest(), before);
     run(&["--confirm", device.name(), "--force"]).exits(0);
     assert_ne!(device.digest(), before);
@@ -167,13 +197,23 @@ fn overwriting_needs_a_free_device_and_its_name() {
 fn written_data_is_incompressible_and_never_the_same() {
     needs_root!();
     let device = Loop::new(16);
-    let mut args = quick(&["raw", device.node(), "--sizes", "64k", "--overwrite", "--confirm"]);
+    let mut args = quick(&[
+        "raw",
+        device.node(),
+        "--sizes",
+        "64k",
+        "--overwrite",
+        "--confirm",
+    ]);
     args.push(device.name());
     Program::new().run(&args).exits(0);
     let written = fs::read(device.image()).unwrap();
     let mut sectors: Vec<&[u8]> = written[..2 << 20].chunks(512).collect();
     sectors.sort_unstable();
-    assert!(sectors.windows(2).all(|pair| pair[0] != pair[1]), "two sectors are equal");
+    assert!(
+        sectors.windows(2).all(|pair| pair[0] != pair[1]),
+        "two sectors are equal"
+    );
 }
 
 #[test]
@@ -209,7 +249,9 @@ fn a_saved_record_prints_the_same_tables() {
     let path = program.state().join("record.json");
     let again = program.run(&["report", path.to_str().unwrap()]).exits(0);
     assert_eq!(ran.exits(0).stdout, again.stdout);
-    let json = program.run(&["report", "--format", "json", path.to_str().unwrap()]).exits(0);
+    let json = program
+        .run(&["report", "--format", "json", path.to_str().unwrap()])
+        .exits(0);
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(value["schema"], "syncprof.record/1");
     assert!(value["gaps"].as_array().unwrap().is_empty());
@@ -241,7 +283,9 @@ fn a_dry_run_writes_nothing() {
     needs_root!();
     let device = Loop::new(16);
     let program = Program::new();
-    let ran = program.run(&["raw", device.node(), "--sizes", "4k,64k", "--dry-run"]).exits(0);
+    let ran = program
+        .run(&["raw", device.node(), "--sizes", "4k,64k", "--dry-run"])
+        .exits(0);
     assert_eq!(ran.stdout.lines().count(), 2, "{ran:#?}");
     assert_eq!(fs::read_dir(program.state()).unwrap().count(), 0);
 }
@@ -251,8 +295,16 @@ fn the_program_survives_a_closed_standard_output() {
     needs_root!();
     let device = Loop::new(16);
     let program = env!("CARGO_BIN_EXE_syncprof");
-    let line = format!("{program} raw {} --sizes 4k --rounds 1 --budget 1s | true", device.node());
-    let status = Command::new("sh").args(["-c", &line]).env("XDG_STATE_HOME", "/nonexistent");
+    let line = format!(
+        "{program} raw {} --sizes 4k --rounds 1 --budget 1s | true",
+        device.node()
+    );
+    let status = Command::new("sh")
+        .args(["-c", &line])
+        .env("XDG_STATE_HOME", "/nonexistent");
     let output = { status }.output().unwrap();
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("panic"), "{output:?}");
+    assert!(
+        !String::from_utf8_lossy(&output.stderr).contains("panic"),
+        "{output:?}"
+    );
 }

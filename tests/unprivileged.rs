@@ -21,7 +21,10 @@ const UID: u32 = 65_534;
 
 impl Nobody {
     fn new() -> Nobody {
-        let place = tempfile::Builder::new().prefix("syncprof-nobody-").tempdir_in("/var/tmp").unwrap();
+        let place = tempfile::Builder::new()
+            .prefix("syncprof-nobody-")
+            .tempdir_in("/var/tmp")
+            .unwrap();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = place.path().join("syncprof");
         fs::copy(env!("CARGO_BIN_EXE_syncprof"), &program).unwrap();
@@ -32,7 +35,11 @@ impl Nobody {
         }
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(disk.path(), open).unwrap();
-        Nobody { place, disk, program }
+        Nobody {
+            place,
+            disk,
+            program,
+        }
     }
 
     fn data(&self) -> PathBuf {
@@ -41,14 +48,28 @@ impl Nobody {
 
     fn run(&self, args: &[&str]) -> Ran {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
-        command.arg(&self.program).args(args).current_dir(self.data());
-        command.env_clear().env("HOME", self.place.path().join("home"));
+        command.args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--",
+        ]);
+        command
+            .arg(&self.program)
+            .args(args)
+            .current_dir(self.data());
+        command
+            .env_clear()
+            .env("HOME", self.place.path().join("home"));
         ran(command.output().unwrap())
     }
 }
 
-const QUICK: &[&str] = &["--rounds", "2", "--budget", "1s", "--span", "1m", "--sizes", "4k"];
+const QUICK: &[&str] = &[
+    "--rounds", "2", "--budget", "1s", "--span", "1m", "--sizes", "4k",
+];
 
 #[test]
 fn a_file_is_measured_and_a_gap_says_what_is_missing() {
@@ -57,7 +78,10 @@ fn a_file_is_measured_and_a_gap_says_what_is_missing() {
     let args = |verb: &'static str| [&[verb, "."], QUICK].concat();
     nobody.run(&args("file")).exits(0).prints("4K");
     let ran = nobody.run(&args("gap")).exits(0).prints("4K");
-    assert!(ran.stdout.contains("sudo") || ran.stdout.contains("root"), "{ran:#?}");
+    assert!(
+        ran.stdout.contains("sudo") || ran.stdout.contains("root"),
+        "{ran:#?}"
+    );
     assert_eq!(fs::read_dir(nobody.data()).unwrap().count(), 0);
 }
 
@@ -67,7 +91,10 @@ fn a_device_needs_rights() {
     let device = Loop::new(16);
     let before = device.digest();
     let nobody = Nobody::new();
-    nobody.run(&["raw", device.node()]).exits(4).says_one_line("sudo");
+    nobody
+        .run(&["raw", device.node()])
+        .exits(4)
+        .says_one_line("sudo");
     assert_eq!(device.digest(), before);
     nobody.run(&["list"]).exits(0).prints(device.name());
 }
@@ -77,7 +104,14 @@ fn a_directory_without_rights_and_a_home_without_room_are_told() {
     needs_root!();
     let nobody = Nobody::new();
     nobody.run(&["file", "/etc"]).exits(4).says_one_line("/etc");
-    fs::set_permissions(nobody.place.path().join("home"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(
+        nobody.place.path().join("home"),
+        fs::Permissions::from_mode(0o000),
+    )
+    .unwrap();
     std::os::unix::fs::chown(nobody.place.path().join("home"), Some(0), Some(0)).unwrap();
-    nobody.run(&[&["file", "."], QUICK].concat()).exits(0).says("--json FILE");
+    nobody
+        .run(&[&["file", "."], QUICK].concat())
+        .exits(0)
+        .says("--json FILE");
 }

@@ -11,7 +11,12 @@ use crate::model::units::{parse_bytes, parse_duration, parse_percent};
 /// What does a synchronous write cost on the bare device, what through the filesystem, and how big
 /// is the gap?
 #[derive(Debug, Parser)]
-#[command(name = "syncprof", version, max_term_width = 100, subcommand_required = true)]
+#[command(
+    name = "syncprof",
+    version,
+    max_term_width = 100,
+    subcommand_required = true
+)]
 #[command(after_help = "\
 Exit status: 0 measured; 1 measured, but a cell failed; 2 usage; 3 the guard refused to write;\n\
 4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
@@ -279,8 +284,17 @@ mod tests {
 
     #[test]
     fn a_list_is_split_at_commas() {
-        let cli = Cli::parse_from(["syncprof", "gap", "/data", "--sizes", "4k,1m", "--direct=off"]);
-        let Verb::Gap(gap) = cli.verb else { panic!("not gap") };
+        let cli = Cli::parse_from([
+            "syncprof",
+            "gap",
+            "/data",
+            "--sizes",
+            "4k,1m",
+            "--direct=off",
+        ]);
+        let Verb::Gap(gap) = cli.verb else {
+            panic!("not gap")
+        };
         assert_eq!(gap.measure.axes.sizes, [4096, 1 << 20]);
         assert_eq!(gap.measure.axes.direct, [false]);
     }

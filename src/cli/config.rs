@@ -18,7 +18,11 @@ pub(super) fn settings(measure: &Measure, trunc: bool) -> Result<Settings, Usage
     let Measure { axes, control, .. } = measure;
     let typed = options(axes, control);
     let profile = match &control.profile {
-        Some(name) => plan::load(name).map_err(|error| UsageError(error.to_string()))?.options,
+        Some(name) => {
+            plan::load(name)
+                .map_err(|error| UsageError(error.to_string()))?
+                .options
+        }
         None => Options::default(),
     };
     let mut settings = typed.over(profile).settings();
@@ -61,7 +65,11 @@ fn options(axes: &AxesArgs, control: &Control) -> Options {
 /// default `~/.local/state/syncprof` (XDG Base Directory Specification). None where neither
 /// variable is set.
 pub(super) fn state_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
     let state = absolute("XDG_STATE_HOME");
     let state = state.or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     state.map(|state| state.join("syncprof"))

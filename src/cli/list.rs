@@ -14,12 +14,21 @@ use super::status;
 pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Result<u8> {
     let facts = target::all_devices(root).context("cannot list block devices")?;
     let devices = facts.into_iter().map(|facts| {
-        let reason = guard::writable(root, &facts).err().map(|refusal| refusal.to_string());
-        Device { facts, writable_by_raw: reason.is_none(), reason }
+        let reason = guard::writable(root, &facts)
+            .err()
+            .map(|refusal| refusal.to_string());
+        Device {
+            facts,
+            writable_by_raw: reason.is_none(),
+            reason,
+        }
     });
     let mut mounts = target::mounts(root).context("cannot list mounts")?;
     mounts.retain(|mount| mount.block_device.is_some());
-    let inventory = Inventory { devices: devices.collect(), mounts };
+    let inventory = Inventory {
+        devices: devices.collect(),
+        mounts,
+    };
     let text = match args.json {
         true => format!("{}\n", serde_json::to_string_pretty(&inventory)?),
         false => inventory::render(&inventory, &terminal.style()),

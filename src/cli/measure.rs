@@ -60,7 +60,9 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
 fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wish> {
     Ok(Wish {
         verb,
-        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
         directories: Vec::new(),
         all: false,
         device: None,
@@ -68,7 +70,10 @@ fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wi
         compare: false,
         fallback: measure.control.fallback,
         settings: config::settings(measure, trunc)?,
-        seed: measure.control.seed.unwrap_or_else(|| fastrand::u64(..) >> 32),
+        seed: measure
+            .control
+            .seed
+            .unwrap_or_else(|| fastrand::u64(..) >> 32),
     })
 }
 
@@ -90,9 +95,10 @@ fn run(
     let state = usable_state_folder(terminal);
     tell_leftovers(root, state.as_deref(), terminal);
     let confirmed = confirmation(&survey, writing)?;
-    let confirmed = confirmed.as_ref().map(|(word, force)| (word.as_str(), *force));
-    let (mut record, places) =
-        session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
+    let confirmed = confirmed
+        .as_ref()
+        .map(|(word, force)| (word.as_str(), *force));
+    let (mut record, places) = session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
     let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
     {
         let pace = Pace {
@@ -100,14 +106,18 @@ fn run(
             min_rounds: record.run.min_rounds,
             rounds,
         };
-        let stalled = Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
+        let stalled =
+            Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
         let mut bench = Bench::new(root, &mut record, places, &stop, stalled)?;
         let mut screen = Screen::new(terminal, &saver, &stop, &record);
         session::run(&mut record, &mut bench, &pace, &mut screen)?;
     }
     terminal.print(&report::render(&record, &terminal.style()))?;
     for path in saver.paths() {
-        terminal.say(Level::Remark, &format!("the record is in {}", path.display()));
+        terminal.say(
+            Level::Remark,
+            &format!("the record is in {}", path.display()),
+        );
     }
     Ok(status_of(&record))
 }
@@ -122,7 +132,12 @@ fn status_of(record: &Record) -> u8 {
 }
 
 fn cells_text(survey: &Survey) -> String {
-    survey.record.cells.iter().map(|cell| format!("{}\n", cell.spec.id)).collect()
+    survey
+        .record
+        .cells
+        .iter()
+        .map(|cell| format!("{}\n", cell.spec.id))
+        .collect()
 }
 
 /// The state folder, made if it isn't there. Where it can't be, that is told: records are then kept
@@ -160,7 +175,9 @@ fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec
     if let Some(path) = &measure.output.json {
         return vec![path.clone()];
     }
-    let when = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let when = jiff::Timestamp::now()
+        .strftime("%Y%m%dT%H%M%SZ")
+        .to_string();
     let name = format!("{}-{when}-{}.json", record.run.verb, std::process::id());
     state.map(|state| state.join(name)).into_iter().collect()
 }
@@ -186,7 +203,11 @@ fn tell_stall(
         terminal.say(Level::Warning, &text);
     }
     if stop.load(Ordering::Relaxed) {
-        let kept: Vec<_> = saver.paths().iter().map(|path| path.display().to_string()).collect();
+        let kept: Vec<_> = saver
+            .paths()
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         let text = format!(
             "given up with writes in flight; whole rounds are in {}; run `syncprof clean` once the \
              device answers",

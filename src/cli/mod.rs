@@ -78,5 +78,9 @@ fn status_of(error: &anyhow::Error) -> u8 {
 }
 
 fn status_of_refusal(refusal: &Refusal) -> u8 {
-    if refusal.is_privilege() { status::CANNOT } else { status::REFUSED }
+    if refusal.is_privilege() || refusal.is_failure() {
+        status::CANNOT
+    } else {
+        status::REFUSED
+    }
 }

@@ -35,13 +35,19 @@ impl Terminal {
             Color::Never => false,
             Color::Auto => choice != anstream::ColorChoice::Never,
         };
-        Style { width: width(), color }
+        Style {
+            width: width(),
+            color,
+        }
     }
 
     /// Prints a result. A reader that went away is no error: it has seen what it wanted.
     pub(super) fn print(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        match stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+        {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
@@ -70,7 +76,10 @@ impl Terminal {
 
 /// One line, whatever it is made of: a path may hold a line break, and a terminal obeys escapes.
 fn line(label: &str, text: &str) {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     // Nothing can be done about a standard error that can't be written.
     let _ = writeln!(anstream::stderr(), "syncprof: {label}: {text}");
 }
@@ -78,7 +87,9 @@ fn line(label: &str, text: &str) {
 /// The columns of the terminal on standard output; COLUMNS where there is none but somebody knows
 /// better.
 fn width() -> Option<usize> {
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
     let (_, size) = console_size().unzip();
     size.or(columns).filter(|&columns| columns > 0)
 }

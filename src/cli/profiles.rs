@@ -10,7 +10,11 @@ use super::status;
 pub(super) fn run(args: &Profiles, terminal: &Terminal) -> anyhow::Result<u8> {
     let text = match &args.name {
         None => {
-            let width = profile::BUILT_IN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            let width = profile::BUILT_IN
+                .iter()
+                .map(|(name, _)| name.len())
+                .max()
+                .unwrap_or(0);
             let mut text = String::new();
             for (name, _) in profile::BUILT_IN {
                 let about = profile::load(name)?.about;

@@ -36,14 +36,23 @@ impl<'a> Screen<'a> {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
             bar.set_style(style);
         }
-        let mut screen = Screen { terminal, saver, stop, bar, said: 0 };
+        let mut screen = Screen {
+            terminal,
+            saver,
+            stop,
+            bar,
+            said: 0,
+        };
         screen.say(&record.notes);
         screen
     }
 
     fn say(&mut self, notes: &[Note]) {
         let new = notes.get(self.said..).unwrap_or_default();
-        self.bar.suspend(|| new.iter().for_each(|note| self.terminal.say(note.level, &note.text)));
+        self.bar.suspend(|| {
+            new.iter()
+                .for_each(|note| self.terminal.say(note.level, &note.text))
+        });
         self.said = notes.len();
     }
 }

@@ -33,12 +33,24 @@ pub struct Device {
 pub fn render(inventory: &Inventory, style: &Style) -> String {
     let mut devices = table(
         style,
-        &["device", "kind", "size", "model", "blocks", "cache", "FUA", "writable by raw?"],
+        &[
+            "device",
+            "kind",
+            "size",
+            "model",
+            "blocks",
+            "cache",
+            "FUA",
+            "writable by raw?",
+        ],
     );
     for device in &inventory.devices {
         devices.add_row(device_row(device));
     }
-    let mut mounts = table(style, &["mount point", "type", "source", "size", "free", "options"]);
+    let mut mounts = table(
+        style,
+        &["mount point", "type", "source", "size", "free", "options"],
+    );
     for mount in &inventory.mounts {
         mounts.add_row(mount_row(mount));
     }
@@ -47,7 +59,9 @@ pub fn render(inventory: &Inventory, style: &Style) -> String {
 
 fn table(style: &Style, header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_header(header.to_vec());
     table.set_content_arrangement(ContentArrangement::Dynamic);
     match style.width {
         Some(width) => table.set_width(u16::try_from(width).unwrap_or(u16::MAX)),
@@ -91,5 +105,6 @@ fn mount_row(mount: &MountFacts) -> Vec<String> {
 }
 
 fn text<T: ToString>(fact: &Option<T>) -> String {
-    fact.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)
+    fact.as_ref()
+        .map_or_else(|| "-".to_owned(), ToString::to_string)
 }

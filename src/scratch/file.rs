@@ -53,7 +53,11 @@ impl ScratchFile {
         seed: u64,
         stop: &AtomicBool,
     ) -> io::Result<ScratchFile> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         // Reserved in one piece, so that the extents are as few as the filesystem can make them.
         // Where it can't, writing alone does as well.
         let _ = fallocate(&file, FallocateFlags::empty(), 0, span_bytes as i64);
@@ -70,7 +74,11 @@ impl ScratchFile {
             offset_bytes += len as u64;
         }
         file.sync_all()?;
-        Ok(ScratchFile { path, state, span_bytes })
+        Ok(ScratchFile {
+            path,
+            state,
+            span_bytes,
+        })
     }
 
     /// Where it is.
@@ -103,11 +111,17 @@ impl ScratchFile {
         }
         let truncate = self.state == FileState::Trunc;
         let mut options = OpenOptions::new();
-        options.write(true).truncate(truncate).custom_flags(flags.bits());
+        options
+            .write(true)
+            .truncate(truncate)
+            .custom_flags(flags.bits());
         let begun_ns = monotonic_ns();
         let file = options.open(&self.path)?;
         let opened_ns = monotonic_ns();
-        Ok(Opened { file, truncating_open_ns: truncate.then(|| opened_ns - begun_ns) })
+        Ok(Opened {
+            file,
+            truncating_open_ns: truncate.then(|| opened_ns - begun_ns),
+        })
     }
 
     /// Opens the file for reading and writing, as it is.
@@ -162,9 +176,17 @@ mod tests {
 
     #[test]
     fn each_method_has_its_open_flag() {
-        assert_eq!(open_flags(Method::ODsync, true), OFlag::O_DSYNC | OFlag::O_DIRECT);
+        assert_eq!(
+            open_flags(Method::ODsync, true),
+            OFlag::O_DSYNC | OFlag::O_DIRECT
+        );
         assert_eq!(open_flags(Method::OSync, false), OFlag::O_SYNC);
-        for method in [Method::RwfDsync, Method::Fdatasync, Method::Fsync, Method::None] {
+        for method in [
+            Method::RwfDsync,
+            Method::Fdatasync,
+            Method::Fsync,
+            Method::None,
+        ] {
             assert_eq!(open_flags(method, true), OFlag::O_DIRECT);
         }
     }
@@ -186,7 +208,10 @@ mod tests {
             let file = laid_out(folder.path(), state);
             let opened = file.open_pass(OFlag::empty()).unwrap();
             assert_eq!(opened.file.metadata().unwrap().len(), len, "{state}");
-            assert_eq!(opened.truncating_open_ns.is_some(), state == FileState::Trunc);
+            assert_eq!(
+                opened.truncating_open_ns.is_some(),
+                state == FileState::Trunc
+            );
         }
     }
 
@@ -205,8 +230,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(true);
         let path = folder.path().join("file");
-        let error =
-            ScratchFile::lay_out(path, FileState::Overwrite, 65_536, 7, &stop).unwrap_err();
+        let error = ScratchFile::lay_out(path, FileState::Overwrite, 65_536, 7, &stop).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
     }
 }

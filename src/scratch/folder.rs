@@ -68,7 +68,10 @@ impl Scratch {
         state: Option<&Path>,
     ) -> Result<Scratch, ScratchError> {
         let name = format!("{PREFIX}{}-{:08x}", std::process::id(), fastrand::u32(..));
-        let failed = |source| ScratchError::Folder { path: directory.to_owned(), source };
+        let failed = |source| ScratchError::Folder {
+            path: directory.to_owned(),
+            source,
+        };
         let mut scratch = Scratch {
             directory: directory.to_owned(),
             folder: directory.join(&name),
@@ -78,13 +81,18 @@ impl Scratch {
         // The entry comes first: a kill between the two leaves an entry for nothing, not a folder
         // that nothing knows of.
         let owner = Owner::this_process(root, &scratch.folder).map_err(failed)?;
-        let owner = serde_json::to_string(&owner).map_err(io::Error::from).map_err(failed)?;
+        let owner = serde_json::to_string(&owner)
+            .map_err(io::Error::from)
+            .map_err(failed)?;
         if let Some(state) = state {
             let entry = state.join(format!("{name}.json"));
             fs::write(&entry, &owner).map_err(failed)?;
             scratch.entry = Some(entry);
         }
-        fs::DirBuilder::new().mode(0o700).create(&scratch.folder).map_err(failed)?;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&scratch.folder)
+            .map_err(failed)?;
         fs::write(scratch.folder.join(OWNER_FILE), &owner).map_err(failed)?;
         Ok(scratch)
     }
@@ -105,13 +113,19 @@ impl Scratch {
             let file = ScratchFile::lay_out(path, state, span_bytes, seed, stop);
             self.files.push(file.map_err(|source| match source.kind() {
                 io::ErrorKind::Interrupted => ScratchError::Interrupted,
-                _ => ScratchError::LayOut { path: self.directory.clone(), source },
+                _ => ScratchError::LayOut {
+                    path: self.directory.clone(),
+                    source,
+                },
             })?);
         }
         // The names are on disk too, so that no journal commit for them falls into a slice.
         fs::File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
-            .map_err(|source| ScratchError::LayOut { path: self.directory.clone(), source })
+            .map_err(|source| ScratchError::LayOut {
+                path: self.directory.clone(),
+                source,
+            })
     }
 
     /// All files, in the order in which they were laid out.
@@ -150,10 +164,13 @@ mod tests {
     fn a_scratch_folder_goes_with_its_value() {
         let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let stop = AtomicBool::new(false);
-        let mut scratch =
-            Scratch::create(&Root::host(), data.path(), Some(state.path())).unwrap();
-        scratch.lay_out(FileState::Overwrite, 2, 8192, 1, &stop).unwrap();
-        scratch.lay_out(FileState::Trunc, 1, 4096, 1, &stop).unwrap();
+        let mut scratch = Scratch::create(&Root::host(), data.path(), Some(state.path())).unwrap();
+        scratch
+            .lay_out(FileState::Overwrite, 2, 8192, 1, &stop)
+            .unwrap();
+        scratch
+            .lay_out(FileState::Trunc, 1, 4096, 1, &stop)
+            .unwrap();
         assert_eq!(scratch.files(FileState::Overwrite, 8192, 2).len(), 2);
         assert_eq!(scratch.files(FileState::Trunc, 4096, 1).len(), 1);
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 1);
@@ -165,9 +182,17 @@ mod tests {
     #[test]
     fn a_missing_directory_is_one_line_and_leaves_no_entry() {
         let state = tempfile::tempdir().unwrap();
-        let error = Scratch::create(&Root::host(), Path::new("/nowhere/at/all"), Some(state.path()))
-            .unwrap_err();
-        assert!(error.to_string().starts_with("cannot make a scratch folder in /nowhere/at/all"));
+        let error = Scratch::create(
+            &Root::host(),
+            Path::new("/nowhere/at/all"),
+            Some(state.path()),
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot make a scratch folder in /nowhere/at/all")
+        );
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
     }
 }

@@ -50,7 +50,11 @@ impl Owner {
 }
 
 fn boot_id(root: &Root) -> io::Result<String> {
-    Ok(fs::read_to_string(root.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
+    Ok(
+        fs::read_to_string(root.proc.join("sys/kernel/random/boot_id"))?
+            .trim()
+            .to_owned(),
+    )
 }
 
 fn start_ticks(root: &Root, pid: u32) -> io::Result<u64> {
@@ -79,12 +83,17 @@ pub struct Leftover {
 pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<Leftover> {
     let mut found: Vec<Leftover> = Vec::new();
     for entry in state.into_iter().flat_map(list) {
-        let Some(owner) = read_owner(&entry) else { continue };
+        let Some(owner) = read_owner(&entry) else {
+            continue;
+        };
         if owner.is_alive(root) {
             continue;
         }
         if is_scratch_name(&owner.folder) && is_ours(&owner.folder) {
-            found.push(Leftover { folder: owner.folder, entry: Some(entry) });
+            found.push(Leftover {
+                folder: owner.folder,
+                entry: Some(entry),
+            });
         } else if !owner.folder.exists() && owner.folder.parent().is_some_and(Path::is_dir) {
             // Gone for good, not just unmounted: nothing to remember.
             let _ = fs::remove_file(&entry);
@@ -97,7 +106,10 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
         }
         let owner = read_owner(&folder.join(OWNER_FILE));
         if !owner.is_some_and(|owner| owner.is_alive(root)) {
-            found.push(Leftover { folder, entry: None });
+            found.push(Leftover {
+                folder,
+                entry: None,
+            });
         }
     }
     found
@@ -133,7 +145,11 @@ pub(super) fn empty_and_remove(folder: &Path) -> io::Result<()> {
 
 fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder)
-        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .map(|entries| {
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .collect()
+        })
         .unwrap_or_default()
 }
 
@@ -142,7 +158,8 @@ fn read_owner(path: &Path) -> Option<Owner> {
 }
 
 fn is_scratch_name(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+    path.file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
 }
 
 /// A real folder, not a link, that belongs to this user: nobody else can make us remove files by
@@ -197,7 +214,13 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let folder = data.path().join(format!("{PREFIX}2"));
         fs::create_dir_all(folder.join("precious")).unwrap();
-        assert!(remove(&Leftover { folder: folder.clone(), entry: None }).is_err());
+        assert!(
+            remove(&Leftover {
+                folder: folder.clone(),
+                entry: None
+            })
+            .is_err()
+        );
         assert!(folder.join("precious").is_dir());
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 
 use crate::engine::{self, Data, EngineError, Lane, Limits, To};
-use crate::guard::{self, GrantedFd, WriteGrant};
+use crate::guard::{GrantedFd, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{BaselineKind, Level, Note, Record, Slice};
@@ -82,32 +82,56 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<Bench<'a>> {
         let stack_of = |id: &str| {
             let target = record.targets.iter().find(|target| target.id == id);
-            target.map(|t| t.stack.iter().map(|d| d.dev).collect()).unwrap_or_default()
+            target
+                .map(|t| t.stack.iter().map(|d| d.dev).collect())
+                .unwrap_or_default()
         };
         let targets: Vec<Target> = places
             .into_iter()
-            .map(|(id, place)| Target { stack: stack_of(&id), id, place, fds: Vec::new() })
+            .map(|(id, place)| Target {
+                stack: stack_of(&id),
+                id,
+                place,
+                fds: Vec::new(),
+            })
             .collect();
         let mut cells = Vec::new();
         for cell in &record.cells {
             cells.push(plan(record, &targets, &cell.spec)?);
         }
         let (workers, missing) = Workers::open(root);
-        record.notes.extend(missing.map(|text| Note { level: Level::Remark, target: None, text }));
-        Ok(Bench { root, stop, payload: record.run.payload, targets, cells, workers, stalled })
+        record.notes.extend(missing.map(|text| Note {
+            level: Level::Remark,
+            target: None,
+            text,
+        }));
+        Ok(Bench {
+            root,
+            stop,
+            payload: record.run.payload,
+            targets,
+            cells,
+            workers,
+            stalled,
+        })
     }
 
     fn read_counters(&self, target: usize) -> Counters {
         let stack = &self.targets[target].stack;
         Counters {
-            devices: stack.iter().map(|&dev| (dev, blockstat::read(self.root, dev))).collect(),
+            devices: stack
+                .iter()
+                .map(|&dev| (dev, blockstat::read(self.root, dev)))
+                .collect(),
             worker_requests: self.workers.read(),
             other_cpu_ns: clock::process_cpu_ns().saturating_sub(clock::thread_cpu_ns()),
         }
     }
 
     fn drive(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
-        let Plan { target, ref spec, .. } = self.cells[index];
+        let Plan {
+            target, ref spec, ..
+        } = self.cells[index];
         match spec.role {
             Role::Raw => {
                 let flags = open_flags(spec.axes.method, spec.axes.direct);
@@ -119,8 +143,19 @@ impl<'a> Bench<'a> {
     }
 
     fn drive_device(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
-        let Bench { targets, cells, stop, payload, stalled, .. } = self;
-        let Plan { spec, target, offsets } = &cells[index];
+        let Bench {
+            targets,
+            cells,
+            stop,
+            payload,
+            stalled,
+            ..
+        } = self;
+        let Plan {
+            spec,
+            target,
+            offsets,
+        } = &cells[index];
         let Target { place, fds, .. } = &targets[*target];
         let Some(grant) = place.grant() else {
             return Err(SliceError::Cell("a device cell has no device".to_owned()));
@@ -131,39 +166,81 @@ impl<'a> Bench<'a> {
         };
         let held = grant.hold().map_err(cell_error)?;
         let data = || match grant.preserved() {
-            Some(bytes) => Data::Preserved { bytes, base_bytes: 0 },
+            Some(bytes) => Data::Preserved {
+                bytes,
+                base_bytes: 0,
+            },
             None => Data::Fresh(*payload),
         };
         let to = |_: usize| To::Fd(fd.as_fd());
-        let left = Left { time_ns: ask.time_ns, min_ops: ask.min_ops, hard_ns: ask.hard_ns };
-        let sample = run_engine(spec, lanes(offsets, ask.seed, &to, &data), left, ask, stop, stalled);
+        let left = Left {
+            time_ns: ask.time_ns,
+            min_ops: ask.min_ops,
+            hard_ns: ask.hard_ns,
+        };
+        let sample = run_engine(
+            spec,
+            lanes(offsets, ask.seed, &to, &data),
+            left,
+            ask,
+            stop,
+            stalled,
+        );
         let sample = sample.and_then(|sample| settle(spec, sample, &[fd.as_fd()]));
         held.release().map_err(cell_error)?;
-        Ok(Driven { sample: sample?, truncating_opens_ns: Vec::new() })
+        Ok(Driven {
+            sample: sample?,
+            truncating_opens_ns: Vec::new(),
+        })
     }
 
     fn drive_files(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
-        let Bench { targets, cells, stop, payload, stalled, .. } = self;
-        let Plan { spec, target, offsets } = &cells[index];
+        let Bench {
+            targets,
+            cells,
+            stop,
+            payload,
+            stalled,
+            ..
+        } = self;
+        let Plan {
+            spec,
+            target,
+            offsets,
+        } = &cells[index];
         let Place::Scratch(scratch) = &targets[*target].place else {
-            return Err(SliceError::Cell("a file cell has no scratch folder".to_owned()));
+            return Err(SliceError::Cell(
+                "a file cell has no scratch folder".to_owned(),
+            ));
         };
         let files = cell_files(scratch, spec);
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         let payload = *payload;
-        let left = Left { time_ns: ask.time_ns, min_ops: ask.min_ops, hard_ns: ask.hard_ns };
+        let left = Left {
+            time_ns: ask.time_ns,
+            min_ops: ask.min_ops,
+            hard_ns: ask.hard_ns,
+        };
         if spec.file_state == Some(FileState::TruncEach) {
-            let to = |lane: usize| To::Reopen { path: files[lane].path(), flags };
+            let to = |lane: usize| To::Reopen {
+                path: files[lane].path(),
+                flags,
+            };
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let sample = run_engine(spec, lanes, left, ask, stop, stalled)?;
-            return Ok(Driven { sample, truncating_opens_ns: Vec::new() });
+            return Ok(Driven {
+                sample,
+                truncating_opens_ns: Vec::new(),
+            });
         }
         let mut truncating_opens_ns = Vec::new();
         let more = || !stop.load(Ordering::Relaxed);
         let sample = passes::run(left, &more, &mut |left| {
             let mut opened = Vec::new();
             for file in &files {
-                let pass = file.open_pass(flags).map_err(|error| pass_error(file, &error))?;
+                let pass = file
+                    .open_pass(flags)
+                    .map_err(|error| pass_error(file, &error))?;
                 truncating_opens_ns.extend(pass.truncating_open_ns);
                 opened.push(pass.file);
             }
@@ -173,7 +250,10 @@ impl<'a> Bench<'a> {
             let fds: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
             settle(spec, sample, &fds)
         })?;
-        Ok(Driven { sample, truncating_opens_ns })
+        Ok(Driven {
+            sample,
+            truncating_opens_ns,
+        })
     }
 }
 
@@ -241,7 +321,10 @@ impl Counters {
         let sample = &driven.sample;
         let devices = self.devices.iter().zip(&before.devices);
         let devices = devices.filter_map(|(&(dev, after), &(_, before))| {
-            Some(DeviceTraffic { dev, counted: blockstat::since(&after?, &before?) })
+            Some(DeviceTraffic {
+                dev,
+                counted: blockstat::since(&after?, &before?),
+            })
         });
         let workers = self.worker_requests.zip(before.worker_requests);
         let threads_cpu_ns = self.other_cpu_ns.saturating_sub(before.other_cpu_ns);
@@ -275,41 +358,65 @@ fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyhow::Result<
     let jobs = spec.axes.jobs as usize;
     let offsets: Vec<Vec<u64>> = match &targets[target].place {
         Place::Device(grant) => {
-            (0..jobs).map(|job| grant.offsets(job, jobs, size_bytes)).collect()
+            let lane = |job| grant.offsets(job, jobs, size_bytes);
+            (0..jobs)
+                .map(lane)
+                .map(|lane| first_bytes(lane, spec))
+                .collect()
         }
         Place::Extents { grant, file_bytes } => {
-            let blocks = extents_blocks(grant, file_bytes, spec);
-            blocks.map(|blocks| blocks.iter().map(|block| block.device_bytes).collect()).collect()
+            let files = granted_files(file_bytes, spec);
+            files
+                .map(|file| grant.offsets(file, jobs, size_bytes))
+                .collect()
         }
         Place::Scratch(scratch) => match extents_of(record, targets, spec) {
             Some((grant, file_bytes)) => {
-                let blocks = extents_blocks(grant, file_bytes, spec);
-                blocks.map(|blocks| blocks.iter().map(|block| block.file_bytes).collect()).collect()
+                let files = granted_files(file_bytes, spec);
+                files
+                    .map(|file| grant.file_offsets(file, size_bytes))
+                    .collect()
             }
             None => {
                 let files = cell_files(scratch, spec);
-                files.iter().map(|file| all_offsets(file, size_bytes)).collect()
+                files
+                    .iter()
+                    .map(|file| all_offsets(file, size_bytes))
+                    .collect()
             }
         },
     };
-    anyhow::ensure!(offsets.len() == jobs, "cell {} lacks a file for each job", spec.id);
+    anyhow::ensure!(
+        offsets.len() == jobs,
+        "cell {} lacks a file for each job",
+        spec.id
+    );
     anyhow::ensure!(
         offsets.iter().all(|lane| !lane.is_empty()),
         "cell {} has no block to write: all extents are shorter than {size_bytes} bytes",
         spec.id
     );
-    Ok(Plan { spec: spec.clone(), target, offsets })
+    Ok(Plan {
+        spec: spec.clone(),
+        target,
+        offsets,
+    })
 }
 
-/// Each lane's blocks of a cell: lane `n` has the `n`-th granted file of the cell's length.
-fn extents_blocks(
-    grant: &WriteGrant,
-    granted_bytes: &[u64],
-    spec: &CellSpec,
-) -> impl Iterator<Item = Vec<guard::Block>> {
+/// The files of a grant that a cell's lanes write: as many of the cell's length as it has jobs.
+fn granted_files(granted_bytes: &[u64], spec: &CellSpec) -> impl Iterator<Item = usize> {
     let wanted_bytes = file_bytes(spec);
-    let files = granted_bytes.iter().enumerate().filter(move |(_, bytes)| **bytes == wanted_bytes);
-    files.take(spec.axes.jobs as usize).map(|(file, _)| grant.blocks(file, spec.axes.size_bytes))
+    let files = granted_bytes
+        .iter()
+        .enumerate()
+        .filter(move |(_, bytes)| **bytes == wanted_bytes);
+    files.take(spec.axes.jobs as usize).map(|(file, _)| file)
+}
+
+/// As much of a lane as the cell's span gives a job: the grant covers the largest span of all cells.
+fn first_bytes(mut lane: Vec<u64>, spec: &CellSpec) -> Vec<u64> {
+    lane.truncate((file_bytes(spec) / spec.axes.size_bytes) as usize);
+    lane
 }
 
 /// The grant over the very blocks that an overwriting file cell writes, if its baseline is that:
@@ -322,8 +429,14 @@ fn extents_of<'t>(
     if spec.file_state != Some(FileState::Overwrite) {
         return None;
     }
-    let target = record.targets.iter().find(|target| target.id == spec.target)?;
-    let baseline = target.baseline.as_ref().filter(|b| b.kind == BaselineKind::Extents)?;
+    let target = record
+        .targets
+        .iter()
+        .find(|target| target.id == spec.target)?;
+    let baseline = target
+        .baseline
+        .as_ref()
+        .filter(|b| b.kind == BaselineKind::Extents)?;
     let raw = baseline.target.as_ref()?;
     match &targets.iter().find(|target| target.id == *raw)?.place {
         Place::Extents { grant, file_bytes } => Some((grant, file_bytes)),
@@ -346,7 +459,9 @@ fn cell_files<'s>(scratch: &'s Scratch, spec: &CellSpec) -> Vec<&'s ScratchFile>
 }
 
 fn all_offsets(file: &ScratchFile, size_bytes: u64) -> Vec<u64> {
-    (0..file.span_bytes() / size_bytes).map(|block| block * size_bytes).collect()
+    (0..file.span_bytes() / size_bytes)
+        .map(|block| block * size_bytes)
+        .collect()
 }
 
 /// States in which the order of blocks is given and their end is the file's end.
@@ -424,7 +539,10 @@ fn settle(spec: &CellSpec, sample: Sample, fds: &[BorrowedFd<'_>]) -> Result<Sam
     if spec.axes.method == Method::None && spec.axes.engine != EngineKind::Null {
         for fd in fds {
             nix::unistd::fsync(fd).map_err(|errno| {
-                SliceError::Cell(format!("fsync after unsynchronised writes: {}", errno.desc()))
+                SliceError::Cell(format!(
+                    "fsync after unsynchronised writes: {}",
+                    errno.desc()
+                ))
             })?;
         }
     }
@@ -436,7 +554,10 @@ fn cell_error(error: impl std::fmt::Display) -> SliceError {
 }
 
 fn pass_error(file: &ScratchFile, error: &std::io::Error) -> SliceError {
-    SliceError::Cell(format!("cannot open a scratch file in state {}: {error}", file.state()))
+    SliceError::Cell(format!(
+        "cannot open a scratch file in state {}: {error}",
+        file.state()
+    ))
 }
 
 /// io_uring that is blocked stays so for every cell; anything else is this cell's.

@@ -73,7 +73,11 @@ mod tests {
     use super::*;
     use crate::model::sample::latency_histogram;
 
-    const LEFT: Left = Left { time_ns: 1000, min_ops: 1, hard_ns: 5000 };
+    const LEFT: Left = Left {
+        time_ns: 1000,
+        min_ops: 1,
+        hard_ns: 5000,
+    };
 
     fn sample(ops: u64, elapsed_ns: u64) -> Sample {
         let mut histogram = latency_histogram();
@@ -106,7 +110,10 @@ mod tests {
     #[test]
     fn passes_go_on_until_the_time_is_used_up() {
         let (sum, asked) = passes(sample(5, 400));
-        assert_eq!(asked.iter().map(|left| left.time_ns).collect::<Vec<_>>(), [1000, 600, 200]);
+        assert_eq!(
+            asked.iter().map(|left| left.time_ns).collect::<Vec<_>>(),
+            [1000, 600, 200]
+        );
         assert_eq!((sum.ops, sum.bytes, sum.elapsed_ns), (15, 7680, 1200));
         assert_eq!(sum.histogram.len(), 15);
         assert!(sum.interval_ops.is_empty());
@@ -123,7 +130,10 @@ mod tests {
     #[test]
     fn a_pass_that_did_nothing_or_failed_is_the_last() {
         assert_eq!(passes(sample(0, 1)).1.len(), 1);
-        let failed = Sample { errors: 1, ..sample(5, 10) };
+        let failed = Sample {
+            errors: 1,
+            ..sample(5, 10)
+        };
         assert_eq!(passes(failed).1.len(), 1);
     }
 

@@ -7,7 +7,7 @@ use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
 use crate::model::record::{BaselineKind, Record};
-use crate::scratch::{Scratch, ScratchError};
+use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::root::Root;
 
 use super::bench::Place;
@@ -50,7 +50,9 @@ pub fn prepare(
         }
     }
     if survey.record.cells.is_empty() {
-        return Err(SetupError::Cannot("no filesystem is left that can be measured".to_owned()));
+        return Err(SetupError::Cannot(
+            "no filesystem is left that can be measured".to_owned(),
+        ));
     }
     Ok((survey.record, places))
 }
@@ -60,11 +62,22 @@ fn take_device(
     survey: &mut Survey,
     confirmation: Option<(&str, bool)>,
 ) -> Result<Option<(String, Place)>, SetupError> {
-    let Some(permit) = survey.permit.take() else { return Ok(None) };
-    let Some(target) = survey.record.targets.iter_mut().find(|target| target.id == "raw") else {
+    let Some(permit) = survey.permit.take() else {
         return Ok(None);
     };
-    let cells = survey.record.cells.iter().filter(|cell| cell.spec.target == target.id);
+    let Some(target) = survey
+        .record
+        .targets
+        .iter_mut()
+        .find(|target| target.id == "raw")
+    else {
+        return Ok(None);
+    };
+    let cells = survey
+        .record
+        .cells
+        .iter()
+        .filter(|cell| cell.spec.target == target.id);
     let Some(span_bytes) = cells.map(|cell| cell.spec.axes.span_bytes).max() else {
         return Ok(None);
     };
@@ -89,8 +102,13 @@ fn prepare_directory(
     };
     let raw = format!("{id}.raw");
     let is_ours = |spec: &&CellSpec| spec.target == id || spec.target == raw;
-    let specs: Vec<CellSpec> =
-        record.cells.iter().map(|cell| &cell.spec).filter(is_ours).cloned().collect();
+    let specs: Vec<CellSpec> = record
+        .cells
+        .iter()
+        .map(|cell| &cell.spec)
+        .filter(is_ours)
+        .cloned()
+        .collect();
     let directory = record.targets[index].path.clone();
     let mut scratch = Scratch::create(root, Path::new(&directory), state)?;
     let wants_extents = record.targets[index]
@@ -103,7 +121,7 @@ fn prepare_directory(
     record.targets[index].buffered = ignores_direct(&scratch, &specs)?;
     let mut places = Vec::new();
     if wants_extents {
-        match grant_extents(root, &scratch, mount) {
+        match grant_extents(root, &scratch, mount)? {
             Ok(place) => places.push((raw, place)),
             Err(error) => {
                 let baseline = no_baseline(error.reason().to_owned(), error.remedy().to_owned());
@@ -118,34 +136,49 @@ fn prepare_directory(
 
 /// Why direct writes to the scratch files are none, if cells ask for them and they aren't.
 fn ignores_direct(scratch: &Scratch, specs: &[CellSpec]) -> Result<Option<String>, SetupError> {
-    let Some(spec) = specs.iter().filter(|spec| spec.axes.direct).min_by_key(|s| s.axes.size_bytes)
+    let Some(spec) = specs
+        .iter()
+        .filter(|spec| spec.axes.direct)
+        .min_by_key(|s| s.axes.size_bytes)
     else {
         return Ok(None);
     };
-    let Some(file) = scratch.all().first() else { return Ok(None) };
+    let Some(file) = scratch.all().first() else {
+        return Ok(None);
+    };
     let unit_bytes = spec.axes.size_bytes.max(4096).min(file.span_bytes());
     file.direct_ignored(unit_bytes).map_err(|error| {
-        SetupError::Cannot(format!("cannot try O_DIRECT on {}: {error}", file.path().display()))
+        SetupError::Cannot(format!(
+            "cannot try O_DIRECT on {}: {error}",
+            file.path().display()
+        ))
     })
 }
 
+/// The grant on the blocks of the files that stay where they are, or why there is none.
 fn grant_extents(
     root: &Root,
     scratch: &Scratch,
     mount: &MountFacts,
-) -> Result<Place, guard::NoExtents> {
-    let overwritten =
-        scratch.all().iter().filter(|file| file.state() == FileState::Overwrite);
+) -> Result<Result<Place, guard::NoExtents>, SetupError> {
+    let overwritten = scratch
+        .all()
+        .iter()
+        .filter(|file| file.state() == FileState::Overwrite);
     let (mut files, mut file_bytes) = (Vec::new(), Vec::new());
     for file in overwritten {
-        let open = file.open_as_is().map_err(|error| {
-            guard::NoExtents::new(format!("cannot open {}: {error}", file.path().display()))
-        })?;
-        files.push(open);
+        files.push(
+            file.open_as_is()
+                .map_err(|error| cannot_open(file, &error))?,
+        );
         file_bytes.push(file.span_bytes());
     }
-    let grant = guard::extents(root, mount, &files.iter().collect::<Vec<_>>())?;
-    Ok(Place::Extents { grant, file_bytes })
+    let grant = guard::extents(root, mount, &files.iter().collect::<Vec<_>>());
+    Ok(grant.map(|grant| Place::Extents { grant, file_bytes }))
+}
+
+fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {
+    SetupError::Cannot(format!("cannot open {}: {error}", file.path().display()))
 }
 
 /// Takes a target and its cells out of the record.

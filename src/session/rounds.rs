@@ -184,8 +184,19 @@ impl Rounds<'_> {
     /// pay for what later ones find done, and how long an operation takes decides how long slices
     /// are.
     fn warm_up(&mut self) -> anyhow::Result<Vec<Known>> {
-        let mut known = vec![Known { op_ns: 0, overhead_ns: 0 }; self.record.cells.len()];
-        let ask = Ask { seed: self.random.u64(..), time_ns: WARM_UP_NS, min_ops: 1, hard_ns: HARD_NS };
+        let mut known = vec![
+            Known {
+                op_ns: 0,
+                overhead_ns: 0
+            };
+            self.record.cells.len()
+        ];
+        let ask = Ask {
+            seed: self.random.u64(..),
+            time_ns: WARM_UP_NS,
+            min_ops: 1,
+            hard_ns: HARD_NS,
+        };
         for index in self.working() {
             if self.hooks.interrupted() {
                 break;
@@ -213,7 +224,12 @@ impl Rounds<'_> {
                 return Ok(false);
             }
             let time_ns = slice_ns(known[index], cells, self.pace);
-            let ask = Ask { seed, time_ns, min_ops: 1, hard_ns: time_ns.max(HARD_NS) };
+            let ask = Ask {
+                seed,
+                time_ns,
+                min_ops: 1,
+                hard_ns: time_ns.max(HARD_NS),
+            };
             if let Some((started_ns, outcome)) = self.slice(Some(round), index, &ask)? {
                 let mut slice = outcome.slice;
                 slice.round = round;
@@ -235,7 +251,11 @@ impl Rounds<'_> {
         ask: &Ask,
     ) -> anyhow::Result<Option<(u64, Outcome)>> {
         let started_ns = self.slicer.now_ns() - self.begun_ns;
-        let progress = Progress { round, cell, elapsed: Duration::from_nanos(started_ns) };
+        let progress = Progress {
+            round,
+            cell,
+            elapsed: Duration::from_nanos(started_ns),
+        };
         self.hooks.before_slice(&progress, self.record);
         match self.slicer.slice(cell, ask) {
             Ok(outcome) => {
@@ -255,7 +275,12 @@ impl Rounds<'_> {
         }
     }
 
-    fn keep(&mut self, index: usize, slice: Slice, histogram: &Histogram<u64>) -> anyhow::Result<()> {
+    fn keep(
+        &mut self,
+        index: usize,
+        slice: Slice,
+        histogram: &Histogram<u64>,
+    ) -> anyhow::Result<()> {
         self.sums[index].add(histogram)?;
         totals::add(&mut self.record.cells[index], slice, &self.sums[index]);
         Ok(())
@@ -273,7 +298,10 @@ impl Rounds<'_> {
     /// The cells that did not fail.
     fn working(&self) -> Vec<usize> {
         let cells = self.record.cells.iter().enumerate();
-        cells.filter(|(_, cell)| cell.failed.is_none()).map(|(index, _)| index).collect()
+        cells
+            .filter(|(_, cell)| cell.failed.is_none())
+            .map(|(index, _)| index)
+            .collect()
     }
 }
 
@@ -290,24 +318,47 @@ fn slice_ns(known: Known, cells: u64, pace: &Pace) -> u64 {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { budget_ns: 60_000_000_000, min_rounds: 8, rounds: None };
+    const PACE: Pace = Pace {
+        budget_ns: 60_000_000_000,
+        min_rounds: 8,
+        rounds: None,
+    };
 
     #[test]
     fn a_fast_device_gets_short_slices() {
-        let known = Known { op_ns: 30_000, overhead_ns: 1_000_000 };
+        let known = Known {
+            op_ns: 30_000,
+            overhead_ns: 1_000_000,
+        };
         assert_eq!(slice_ns(known, 24, &PACE), SLICE_NS);
     }
 
     #[test]
     fn a_disk_of_120_turns_a_second_gets_slices_of_16_writes() {
-        let known = Known { op_ns: 8_300_000, overhead_ns: 1_000_000 };
+        let known = Known {
+            op_ns: 8_300_000,
+            overhead_ns: 1_000_000,
+        };
         assert_eq!(slice_ns(known, 24, &PACE), 16 * 8_300_000);
     }
 
     #[test]
     fn the_fewest_rounds_fit_the_budget() {
-        let known = Known { op_ns: 100_000_000, overhead_ns: 12_500_000 };
+        let known = Known {
+            op_ns: 100_000_000,
+            overhead_ns: 12_500_000,
+        };
         assert_eq!(slice_ns(known, 24, &PACE), 300_000_000);
-        assert_eq!(slice_ns(Known { op_ns: u64::MAX, overhead_ns: u64::MAX }, 24, &PACE), 1);
+        assert_eq!(
+            slice_ns(
+                Known {
+                    op_ns: u64::MAX,
+                    overhead_ns: u64::MAX
+                },
+                24,
+                &PACE
+            ),
+            1
+        );
     }
 }

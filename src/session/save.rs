@@ -45,7 +45,10 @@ impl Saver {
 /// What is no regular file, such as /dev/stdout, is written as it is.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        return fs::OpenOptions::new().write(true).open(path)?.write_all(text);
+        return fs::OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .write_all(text);
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -54,9 +57,11 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         file.write_all(text)?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
-    })
+    written
+        .and_then(|()| fs::rename(&beside, path))
+        .inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
 }
 
 #[cfg(test)]

@@ -92,7 +92,13 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
     allow_engines(root, &mut wish, &mut notes)?;
     let record = empty_record(root, &wish, notes);
     let (all, overwrite) = (wish.all, wish.overwrite);
-    let mut survey = Survey { record, permit: None, mounts: Vec::new(), all, overwrite };
+    let mut survey = Survey {
+        record,
+        permit: None,
+        mounts: Vec::new(),
+        all,
+        overwrite,
+    };
     if let Some(path) = &wish.device {
         survey.add_device(root, path, &wish)?;
     }
@@ -104,7 +110,10 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         let id = format!("d{index}");
         match survey.add_directory(root, &id, directory, &wish) {
             Err(error) if wish.all => {
-                survey.warn(None, format!("{} is left out: {error}", directory.display()));
+                survey.warn(
+                    None,
+                    format!("{} is left out: {error}", directory.display()),
+                );
             }
             other => other?,
         }
@@ -124,12 +133,18 @@ fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<
     if !engines.contains(&EngineKind::Uring) {
         return Ok(());
     }
-    let Err(error) = engine::probe(root) else { return Ok(()) };
+    let Err(error) = engine::probe(root) else {
+        return Ok(());
+    };
     if !wish.fallback {
         return Err(error.into());
     }
     let text = format!("{error}; the engine sync is used instead, as --fallback allows");
-    notes.push(Note { level: Level::Fallback, target: None, text });
+    notes.push(Note {
+        level: Level::Fallback,
+        target: None,
+        text,
+    });
     engines.retain(|engine| *engine != EngineKind::Uring);
     if !engines.contains(&EngineKind::Sync) {
         engines.push(EngineKind::Sync);
@@ -175,7 +190,9 @@ fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
     let mut seen = Vec::new();
     let mut directories = Vec::new();
     for mount in mounts {
-        let Some(dev) = mount.block_device else { continue };
+        let Some(dev) = mount.block_device else {
+            continue;
+        };
         if !mount.is_read_only() && Path::new(&mount.mount_point).is_dir() && !seen.contains(&dev) {
             seen.push(dev);
             directories.push(PathBuf::from(mount.mount_point));
@@ -195,7 +212,11 @@ impl Survey {
 
     pub(super) fn warn(&mut self, target: Option<&str>, text: String) {
         let target = target.map(str::to_owned);
-        self.record.notes.push(Note { level: Level::Warning, target, text });
+        self.record.notes.push(Note {
+            level: Level::Warning,
+            target,
+            text,
+        });
     }
 
     fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {
@@ -229,7 +250,10 @@ impl Survey {
     ) -> Result<(), SetupError> {
         let directory = real_directory(directory)?;
         let mount = target::mount_of(root, &directory).map_err(|error| {
-            SetupError::Cannot(format!("cannot find the mount of {}: {error}", directory.display()))
+            SetupError::Cannot(format!(
+                "cannot find the mount of {}: {error}",
+                directory.display()
+            ))
         })?;
         if mount.is_read_only() {
             return Err(SetupError::Cannot(format!(
@@ -238,7 +262,9 @@ impl Survey {
                 mount.mount_point,
             )));
         }
-        let stack = mount.block_device.and_then(|dev| target::stack(root, dev).ok());
+        let stack = mount
+            .block_device
+            .and_then(|dev| target::stack(root, dev).ok());
         let stack = stack.unwrap_or_default();
         let file_cells = self.add_cells(&file_plan(id, &stack, &mount, wish), wish)?;
         let mut target = Target {
@@ -262,18 +288,29 @@ impl Survey {
 
     fn add_cells(&mut self, plan: &TargetPlan, wish: &Wish) -> Result<Vec<CellSpec>, SetupError> {
         let matrix = &wish.settings.matrix;
-        let specs = plan::cells(matrix, plan).map_err(|error| SetupError::Usage(error.to_string()))?;
+        let specs =
+            plan::cells(matrix, plan).map_err(|error| SetupError::Usage(error.to_string()))?;
         for skip in plan::skipped(matrix, plan) {
-            let text = format!("{} is left out: {}", show_bytes(skip.size_bytes), skip.reason);
+            let text = format!(
+                "{} is left out: {}",
+                show_bytes(skip.size_bytes),
+                skip.reason
+            );
             self.remark(&plan.id, text);
         }
-        self.record.cells.extend(specs.iter().cloned().map(empty_cell));
+        self.record
+            .cells
+            .extend(specs.iter().cloned().map(empty_cell));
         Ok(specs)
     }
 
     fn remark(&mut self, target: &str, text: String) {
         let target = Some(target.to_owned());
-        self.record.notes.push(Note { level: Level::Remark, target, text });
+        self.record.notes.push(Note {
+            level: Level::Remark,
+            target,
+            text,
+        });
     }
 
     /// Plans the raw side for a directory's cells: at the device that was named, or through the
@@ -287,7 +324,10 @@ impl Survey {
     ) -> Baseline {
         let (kind, plan) = if wish.device.is_some() {
             let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
-            (BaselineKind::Device, device_plan(DEVICE, stack, wish.overwrite))
+            (
+                BaselineKind::Device,
+                device_plan(DEVICE, stack, wish.overwrite),
+            )
         } else if mount.block_device.is_some() && !directory.stack.is_empty() {
             let id = format!("{}.raw", directory.id);
             let plan = device_plan(&id, &directory.stack, true);
@@ -306,7 +346,16 @@ impl Survey {
             let reason = format!("{} is not on one block device", mount.fs_type);
             return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
         };
-        let counterparts = plan::raw_counterparts(file_cells, &plan);
+        let (direct, cached): (Vec<_>, Vec<_>) = file_cells
+            .iter()
+            .cloned()
+            .partition(|s| s.axes.direct || kind == BaselineKind::Device);
+        if !cached.is_empty() {
+            let text = "cells with --direct off have no baseline: the device of a mounted filesystem \
+                        is written past all caches only; name a spare device with --raw DEVICE";
+            self.warn(Some(&directory.id), text.to_owned());
+        }
+        let counterparts = plan::raw_counterparts(&direct, &plan);
         for skip in counterparts.skipped {
             self.warn(
                 Some(&directory.id),
@@ -318,7 +367,12 @@ impl Survey {
                 self.record.cells.push(empty_cell(spec));
             }
         }
-        Baseline { kind, target: Some(plan.id), reason: None, remedy: None }
+        Baseline {
+            kind,
+            target: Some(plan.id),
+            reason: None,
+            remedy: None,
+        }
     }
 
     /// Refuses a directory whose filesystem has no room for its scratch files.
@@ -326,7 +380,10 @@ impl Survey {
         let raw = format!("{}.raw", target.id);
         let specs = self.record.cells.iter().map(|cell| &cell.spec);
         let sets = file_sets(specs.filter(|s| s.target == target.id || s.target == raw));
-        let needed_bytes: u64 = sets.iter().map(|(_, bytes, files)| bytes * u64::from(*files)).sum();
+        let needed_bytes: u64 = sets
+            .iter()
+            .map(|(_, bytes, files)| bytes * u64::from(*files))
+            .sum();
         if needed_bytes <= allowed_bytes(mount) {
             return Ok(());
         }
@@ -341,18 +398,27 @@ impl Survey {
 }
 
 pub(super) fn no_baseline(reason: String, remedy: String) -> Baseline {
-    Baseline { kind: BaselineKind::None, target: None, reason: Some(reason), remedy: Some(remedy) }
+    Baseline {
+        kind: BaselineKind::None,
+        target: None,
+        reason: Some(reason),
+        remedy: Some(remedy),
+    }
 }
 
 fn real_directory(path: &Path) -> Result<PathBuf, SetupError> {
     let usage = |what: String| SetupError::Usage(format!("{}: {what}", path.display()));
     let directory = path.canonicalize().map_err(|error| {
-        usage(format!("{error}; name a directory on the filesystem to measure"))
+        usage(format!(
+            "{error}; name a directory on the filesystem to measure"
+        ))
     })?;
     if directory.is_dir() {
         return Ok(directory);
     }
-    Err(usage("is not a directory; name one, or use `syncprof raw` for a block device".to_owned()))
+    Err(usage(
+        "is not a directory; name one, or use `syncprof raw` for a block device".to_owned(),
+    ))
 }
 
 fn device_plan(id: &str, stack: &[DeviceFacts], overwrite: bool) -> TargetPlan {

@@ -2,9 +2,9 @@
 
 use hdrhistogram::Histogram;
 
+use crate::model::cell::CellSpec;
 use crate::model::histogram::encode;
 use crate::model::record::{Cell, LatencyNs, Slice};
-use crate::model::cell::CellSpec;
 use crate::model::sample::latency_histogram;
 
 /// The quantiles of a histogram of nanoseconds; none of an empty one.

@@ -17,7 +17,10 @@ use tempfile::TempDir;
 macro_rules! needs_root {
     () => {
         if !nix::unistd::geteuid().is_root() {
-            assert!(std::env::var_os("CI").is_none(), "CI must run the device tests as root");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI must run the device tests as root"
+            );
             eprintln!("skipped: needs root");
             return;
         }
@@ -38,7 +41,11 @@ pub fn system(program: &str, args: &[&str]) -> String {
         .args(args)
         .output()
         .unwrap_or_else(|error| panic!("{program}: {error}; tests/run.sh installs it"));
-    assert!(output.status.success(), "{program} {args:?}: {}", lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {args:?}: {}",
+        lossy(&output.stderr)
+    );
     lossy(&output.stdout)
 }
 
@@ -97,8 +104,14 @@ impl Program {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_syncprof"));
-        command.args(args).env("XDG_STATE_HOME", self.state.path()).env_remove("COLUMNS");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(args)
+            .env("XDG_STATE_HOME", self.state.path())
+            .env_remove("COLUMNS");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -138,7 +151,12 @@ pub fn ran(output: Output) -> Ran {
 
 /// The cells of a record with this role.
 pub fn cells<'r>(record: &'r Value, role: &str) -> Vec<&'r Value> {
-    record["cells"].as_array().unwrap().iter().filter(|cell| cell["role"] == role).collect()
+    record["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|cell| cell["role"] == role)
+        .collect()
 }
 
 /// `losetup --find` gives two callers the same device at times, and an open of another test's device
@@ -160,7 +178,10 @@ impl Loop {
     pub fn new(mib: u64) -> Loop {
         let folder = folder();
         let image = folder.path().join("image");
-        fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(mib << 20)
+            .unwrap();
         let mut device = Loop::over(&image, &["--direct-io=on"]);
         device._folder = Some(folder);
         device
@@ -173,7 +194,11 @@ impl Loop {
         args.extend(options);
         args.push(image.to_str().unwrap());
         let node = PathBuf::from(system("losetup", &args).trim());
-        Loop { node, image: image.to_owned(), _folder: None }
+        Loop {
+            node,
+            image: image.to_owned(),
+            _folder: None,
+        }
     }
 
     pub fn node(&self) -> &str {
@@ -219,7 +244,10 @@ impl Drop for Loop {
 /// A loop device over a new image of `mib` MiB with two partitions, of 100 MiB and of the rest.
 pub fn partitioned(image: &Path, mib: u64) -> Loop {
     fs::File::create(image).unwrap().set_len(mib << 20).unwrap();
-    let script = format!("printf 'label: gpt\\n,100M\\n,\\n' | sfdisk -q {}", image.display());
+    let script = format!(
+        "printf 'label: gpt\\n,100M\\n,\\n' | sfdisk -q {}",
+        image.display()
+    );
     system("sh", &["-c", &script]);
     Loop::over(image, &["--direct-io=on", "--partscan"])
 }
@@ -227,7 +255,11 @@ pub fn partitioned(image: &Path, mib: u64) -> Loop {
 /// A digest of a file's or a device's content, past all caches.
 pub fn digest(path: &Path) -> String {
     system("sync", &[path.to_str().unwrap()]);
-    system("sha256sum", &[path.to_str().unwrap()]).split(' ').next().unwrap().to_owned()
+    system("sha256sum", &[path.to_str().unwrap()])
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned()
 }
 
 /// A mounted filesystem on a loop device. Unmounted when dropped.
@@ -243,7 +275,10 @@ impl Mount {
         let mut args = options.to_vec();
         args.extend([device.node(), point.path().to_str().unwrap()]);
         system("mount", &args);
-        Mount { point, device: Some(device) }
+        Mount {
+            point,
+            device: Some(device),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -287,7 +322,21 @@ impl Drop for Mount {
 pub fn outcome(mut child: Child) -> Ran {
     let status = child.wait().unwrap();
     let (mut stdout, mut stderr) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    Ran { status: status.code(), stdout, stderr }
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut stdout)
+        .unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    Ran {
+        status: status.code(),
+        stdout,
+        stderr,
+    }
 }
