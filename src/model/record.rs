@@ -269,7 +269,7 @@ pub struct Slice {
     pub worker_requests: Option<u64>,
     /// Processor time of io_uring worker threads; none where it can't be known.
     pub worker_cpu_ns: Option<u64>,
-    /// What each device of the stack counted, pauses between passes included.
+    /// What each device of the stack counted, pauses between passes left out.
     pub devices: Vec<DeviceTraffic>,
 }
 

@@ -45,6 +45,32 @@ pub struct BlockStat {
     pub flush_ms: u64,
 }
 
+impl BlockStat {
+    /// The sum of two differences; the level `in_flight` is that of the later, `other`.
+    #[must_use]
+    pub fn plus(&self, other: &BlockStat) -> BlockStat {
+        BlockStat {
+            in_flight: other.in_flight,
+            reads: self.reads + other.reads,
+            reads_merged: self.reads_merged + other.reads_merged,
+            read_sectors: self.read_sectors + other.read_sectors,
+            read_ms: self.read_ms + other.read_ms,
+            writes: self.writes + other.writes,
+            writes_merged: self.writes_merged + other.writes_merged,
+            write_sectors: self.write_sectors + other.write_sectors,
+            write_ms: self.write_ms + other.write_ms,
+            busy_ms: self.busy_ms + other.busy_ms,
+            queue_ms: self.queue_ms + other.queue_ms,
+            discards: self.discards + other.discards,
+            discards_merged: self.discards_merged + other.discards_merged,
+            discard_sectors: self.discard_sectors + other.discard_sectors,
+            discard_ms: self.discard_ms + other.discard_ms,
+            flushes: self.flushes + other.flushes,
+            flush_ms: self.flush_ms + other.flush_ms,
+        }
+    }
+}
+
 /// One device's counters over one slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTraffic {

@@ -4,14 +4,18 @@
 //! This is the one place where driving and observing meet: see ARCHITECTURE.md.
 
 mod bench;
+mod lanes;
 mod passes;
+mod place;
 mod prepare;
 mod rounds;
 mod save;
 mod survey;
+mod tally;
 mod totals;
 
-pub use bench::{Bench, Place};
+pub use bench::Bench;
+pub use place::Place;
 pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::Saver;

@@ -3,6 +3,8 @@
 
 use crate::model::sample::Sample;
 
+use super::rounds::Ask;
+
 /// What a slice may still do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
@@ -15,6 +17,15 @@ pub(super) struct Left {
 }
 
 impl Left {
+    /// All that a slice is asked for.
+    pub(super) fn of(ask: &Ask) -> Left {
+        Left {
+            time_ns: ask.time_ns,
+            min_ops: ask.min_ops,
+            hard_ns: ask.hard_ns,
+        }
+    }
+
     /// What is left after `done`; none if that was all.
     fn after(self, done: &Sample) -> Option<Left> {
         let left = Left {

@@ -10,7 +10,7 @@ use crate::model::record::{BaselineKind, Record};
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::root::Root;
 
-use super::bench::Place;
+use super::place::Place;
 use super::survey::{SetupError, Survey, file_sets, no_baseline};
 
 impl From<ScratchError> for SetupError {

@@ -16,7 +16,7 @@ use crate::scratch;
 use crate::sys::root::Root;
 use crate::target;
 
-use super::bench::file_bytes;
+use super::lanes::file_bytes;
 use super::totals::empty_cell;
 
 /// The device's bytes that preserving keeps in memory.

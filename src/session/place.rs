@@ -1,0 +1,56 @@
+//! Where a target's writes go, and what is kept open for them.
+
+use nix::fcntl::OFlag;
+
+use crate::guard::{GrantedFd, Refusal, WriteGrant};
+use crate::model::facts::DevId;
+use crate::scratch::Scratch;
+
+/// Where a target's writes go.
+#[derive(Debug)]
+pub enum Place {
+    /// To a device's span.
+    Device(WriteGrant),
+    /// To the blocks of scratch files.
+    Extents {
+        /// The right to.
+        grant: WriteGrant,
+        /// The length of each file that it covers, in its order.
+        file_bytes: Vec<u64>,
+    },
+    /// To files in a scratch folder.
+    Scratch(Scratch),
+}
+
+/// A target of a bench.
+pub(super) struct Target {
+    pub(super) id: String,
+    pub(super) place: Place,
+    /// Its devices, whose counters are read.
+    pub(super) stack: Vec<DevId>,
+    /// Open for the whole run: closing a device that was open for writing makes udev probe it
+    /// (systemd/udev: 60-block.rules, OPTIONS+="watch"), in the middle of somebody's slice.
+    pub(super) fds: Vec<(OFlag, GrantedFd)>,
+}
+
+impl Place {
+    /// The right to write a device; none for files.
+    pub(super) fn grant(&self) -> Option<&WriteGrant> {
+        match self {
+            Place::Device(grant) | Place::Extents { grant, .. } => Some(grant),
+            Place::Scratch(_) => None,
+        }
+    }
+}
+
+impl Target {
+    /// Opens the device with `flags`, if it isn't yet.
+    pub(super) fn open(&mut self, flags: OFlag) -> Result<(), Refusal> {
+        if let Some(grant) = self.place.grant()
+            && !self.fds.iter().any(|(known, _)| *known == flags)
+        {
+            self.fds.push((flags, grant.open(flags)?));
+        }
+        Ok(())
+    }
+}
