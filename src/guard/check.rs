@@ -2,10 +2,11 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::unistd::{AccessFlags, access};
 
 use super::content;
 use super::grant::{Preserved, WriteGrant};
@@ -13,7 +14,7 @@ use super::judge::judge;
 use super::node::{Node, reopen};
 use super::refusal::Refusal;
 use super::signature::{self, Signature};
-use crate::model::facts::{DevId, DeviceFacts};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::units::show_bytes;
 use crate::sys::buffer::Aligned;
 use crate::sys::ioctl;
@@ -38,23 +39,10 @@ pub struct Permit {
 /// Claims the block device that a path names, and judges it. Nothing is created and nothing is
 /// written; what isn't a block device is not even opened.
 pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
-    let (place, dev) = find(path)?;
-    let name = target::stack(root, dev)
-        .ok()
-        .and_then(|stack| stack.first().map(|device| device.name.clone()))
-        .unwrap_or_else(|| path.display().to_string());
-    // O_EXCL without O_CREAT claims a block device: it fails if a filesystem, swap, md, dm or
-    // another claim has it, whole or by a partition (open(2), block/bdev.c).
-    let claimed = reopen(root, &place, OFlag::O_RDWR | OFlag::O_EXCL);
-    let claimed = claimed.map_err(|error| explain(root, path, &place, dev, &name, error))?;
-    let node = Node::new(claimed, name, dev)?;
+    let node = claim(root, path, OFlag::O_RDWR)?;
     // Claimed first and looked at then: who comes later fails on the claim.
-    judge_uses(root, dev, &node.name)?;
-    if ioctl::is_read_only(&node.file)
-        .map_err(|e| node.failure("ask whether it is read-only", e))?
-    {
-        return Err(Refusal::ReadOnly { device: node.name });
-    }
+    judge_uses(root, node.dev, &node.name)?;
+    refuse_read_only(&node)?;
     let size_bytes =
         ioctl::size_bytes(&node.file).map_err(|e| node.failure("ask for its size", e))?;
     let logical_block_bytes = ioctl::logical_block_bytes(&node.file)
@@ -67,7 +55,7 @@ pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
     }
     let signature = signature::find(&node.file, size_bytes)
         .map_err(|e| node.failure("read its signature", e))?;
-    let facts = target::stack(root, dev).map_err(|e| node.failure("find it in sysfs", e))?;
+    let facts = target::stack(root, node.dev).map_err(|e| node.failure("find it in sysfs", e))?;
     Ok(Permit {
         root: root.clone(),
         node,
@@ -78,19 +66,54 @@ pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
     })
 }
 
-/// Whether a device could be had from [`check`], for a list: the claim is given up at once. Without
-/// the right to open it, [`Refusal::NoPermission`] unless its uses alone speak against it.
+/// Whether [`check`] would let a device be written, for a list: the claim is given up at once.
+/// Without the right to write it, [`Refusal::NoPermission`], unless its uses alone speak against
+/// it. The device is opened for reading only, because udev looks anew at every device that was open
+/// for writing.
 pub fn writable(root: &Root, device: &DeviceFacts) -> Result<(), Refusal> {
-    match target::device_node(root, device.dev) {
-        Ok(node) => check(root, &node).map(drop),
-        Err(source) => {
+    let path = target::device_node(root, device.dev).map_err(|source| Refusal::Io {
+        device: device.name.clone(),
+        doing: "find its node under /dev",
+        source,
+    });
+    let path = match path {
+        Ok(path) => path,
+        Err(lost) => {
             judge_uses(root, device.dev, &device.name)?;
-            Err(Refusal::Io {
-                device: device.name.clone(),
-                doing: "find its node under /dev",
-                source,
-            })
+            return Err(lost);
         }
+    };
+    // Judged before and not under the claim: a mount that starts meanwhile shouldn't fail on a list.
+    judge_uses(root, device.dev, &device.name)?;
+    refuse_read_only(&claim(root, &path, OFlag::O_RDONLY)?)?;
+    access(&path, AccessFlags::W_OK).map_err(|errno| Refusal::NoPermission {
+        path: path.display().to_string(),
+        source: errno.into(),
+    })
+}
+
+/// Claims the device that a path names, or finds out why the kernel refuses that.
+fn claim(root: &Root, path: &Path, access: OFlag) -> Result<Node, Refusal> {
+    let (place, dev) = find(path)?;
+    let name = target::stack(root, dev)
+        .ok()
+        .and_then(|stack| stack.first().map(|device| device.name.clone()))
+        .unwrap_or_else(|| path.display().to_string());
+    // O_EXCL without O_CREAT claims a block device: it fails if a filesystem, swap, md, dm or
+    // another claim has it, whole or by a partition (open(2), block/bdev.c).
+    let claimed = reopen(root, &place, access | OFlag::O_EXCL)
+        .map_err(|error| explain(root, path, &place, dev, &name, error))?;
+    Node::new(claimed, name, dev)
+}
+
+/// A device that is set read-only may open for writing and fail later.
+fn refuse_read_only(node: &Node) -> Result<(), Refusal> {
+    match ioctl::is_read_only(&node.file) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Refusal::ReadOnly {
+            device: node.name.clone(),
+        }),
+        Err(error) => Err(node.failure("ask whether it is read-only", error)),
     }
 }
 
@@ -250,7 +273,7 @@ impl Permit {
 
     /// A grant to write anything to the first `span_bytes`; all of a device that is shorter.
     /// Refuses a device with something on it unless `force`, and a confirmation that is neither
-    /// the serial number of a disk of the stack nor the device's kernel name.
+    /// the device's kernel name nor the serial number of its drive.
     pub fn overwrite(
         self,
         span_bytes: u64,
@@ -297,15 +320,18 @@ impl Permit {
     }
 }
 
-/// What confirms overwriting a device: its kernel name, and the serial numbers of it or the disks
-/// below it.
+/// What confirms overwriting a device: its kernel name, and the serial number of its drive. That of
+/// a drive below a stack confirms nothing: it would be the same for every device on it.
 fn accepted_confirmations(name: &str, facts: &[DeviceFacts]) -> Vec<String> {
-    let serials = facts.iter().filter_map(|device| device.serial.clone());
-    std::iter::once(name.to_owned()).chain(serials).collect()
+    let drive = match facts {
+        [partition, disk, ..] if partition.kind == DeviceKind::Partition => Some(disk),
+        _ => facts.first(),
+    };
+    let serial = drive.and_then(|drive| drive.serial.clone());
+    std::iter::once(name.to_owned()).chain(serial).collect()
 }
 
 fn read_span(device: &File, span_bytes: u64) -> io::Result<Aligned> {
-    use std::os::unix::fs::FileExt;
     let len =
         usize::try_from(span_bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let mut bytes = Aligned::new(len)?;

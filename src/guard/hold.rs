@@ -6,9 +6,13 @@ use super::extents::{NoExtents, map};
 use super::grant::WriteGrant;
 use crate::sys::ioctl;
 
-/// Files that nobody can write, truncate, rename or remove while this lives, because they carry the
-/// immutable flag; so their blocks stay theirs. Dropping it clears the flag, also when a panic
-/// unwinds. Drain all raw writes before that: afterwards, the blocks may become another file's.
+/// Files that nobody can open for writing, truncate, rename or remove while this lives, because they
+/// carry the immutable flag; so their blocks stay theirs. Dropping it clears the flag, also when a
+/// panic unwinds. Drain all raw writes before that: afterwards, the blocks may become another file's.
+///
+/// XFS still obeys descriptors that were open for writing before the flag was set, truncation
+/// included: the scratch files must lie in a directory that nobody else can enter, and whoever holds
+/// this must not use such descriptors.
 #[derive(Debug)]
 pub struct Held<'a> {
     pinned: Vec<&'a File>,

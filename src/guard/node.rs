@@ -51,18 +51,8 @@ impl Node {
             return Err(changed("it is no block device now".into()));
         }
         let dev = DevId::from_dev(found.rdev());
-        if dev != self.dev {
-            return Err(changed(format!("it was {} and is {dev}", self.dev)));
-        }
         let diskseq = ioctl::diskseq(file);
-        if diskseq != self.diskseq {
-            return Err(changed(format!(
-                "the disk's sequence number was {} and is {}",
-                number(self.diskseq),
-                number(diskseq)
-            )));
-        }
-        Ok(())
+        difference((self.dev, self.diskseq), (dev, diskseq)).map_or(Ok(()), |d| Err(changed(d)))
     }
 
     /// Opens the device once more, by way of this descriptor and not of a name, and checks that it
@@ -103,13 +93,36 @@ pub(super) fn reopen(root: &Root, fd: impl AsFd, flags: OFlag) -> io::Result<Fil
         .open(link)
 }
 
-fn number(diskseq: Option<u64>) -> String {
-    diskseq.map_or("unknown".into(), |number| number.to_string())
+/// In which of its two numbers a device is another than it was; none if it is the same.
+fn difference(was: (DevId, Option<u64>), is: (DevId, Option<u64>)) -> Option<String> {
+    let number = |diskseq: Option<u64>| diskseq.map_or("unknown".into(), |n: u64| n.to_string());
+    if was.0 != is.0 {
+        return Some(format!("its number was {} and is {}", was.0, is.0));
+    }
+    (was.1 != is.1).then(|| {
+        format!(
+            "its disk's sequence number was {} and is {}",
+            number(was.1),
+            number(is.1)
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_disk_under_the_same_number_is_noticed() {
+        let (sda, sdb) = ("8:0".parse().unwrap(), "8:16".parse().unwrap());
+        assert_eq!(difference((sda, Some(4)), (sda, Some(4))), None);
+        assert_eq!(difference((sda, None), (sda, None)), None);
+        let told = difference((sda, Some(4)), (sda, Some(9))).unwrap();
+        assert!(told.contains("was 4 and is 9"), "{told}");
+        assert!(difference((sda, Some(4)), (sda, None)).is_some());
+        let told = difference((sda, Some(4)), (sdb, Some(4))).unwrap();
+        assert!(told.contains("was 8:0 and is 8:16"), "{told}");
+    }
 
     #[test]
     fn a_regular_file_is_no_node() {

@@ -155,7 +155,8 @@ pub fn is_encrypted(fd: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sets or clears the immutable flag, which needs CAP_LINUX_IMMUTABLE. While it is set, nobody may
-/// write, truncate, rename, link or remove the file, whatever descriptors are open.
+/// open the file for writing, truncate it by path, rename, link or remove it. ext4 refuses writes
+/// and truncation through descriptors that were open for writing before, too; XFS lets them pass.
 pub fn set_immutable(fd: impl AsFd, immutable: bool) -> io::Result<()> {
     let fd = fd.as_fd();
     let before = inode_flags(fd)?;

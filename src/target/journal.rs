@@ -39,7 +39,8 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
             node.read_exact_at(&mut superblock, 1024).ok()?;
             ext_superblock(&superblock)
         });
-    // Lists every option, defaults too; mountinfo shows only what differs from the default.
+    // Lists every option, defaults too, so `data=` is in it unless there is no journal
+    // (_ext4_show_options in fs/ext4/super.c); mountinfo shows only what differs from the default.
     let options = device_dir(root, device).ok().and_then(|dir| {
         let list = root
             .proc
@@ -54,12 +55,8 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
         .chain(mount.options.iter().map(String::as_str))
         .find_map(|option| option.strip_prefix("data="));
     match (on_disk, mode) {
-        (Some(ExtJournal::Absent), _) => Some(JournalFacts {
-            mode: Some("none".into()),
-            size_bytes: None,
-            external: None,
-        }),
-        (None, None) => None,
+        (Some(ExtJournal::Absent), _) => Some(absent()),
+        (None, None) => options.map(|_| absent()),
         (on_disk, mode) => Some(JournalFacts {
             mode: mode.map(str::to_owned),
             size_bytes: match on_disk {
@@ -68,6 +65,15 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
             },
             external: on_disk.map(|journal| journal == ExtJournal::External),
         }),
+    }
+}
+
+/// A filesystem that could have a journal and has none.
+fn absent() -> JournalFacts {
+    JournalFacts {
+        mode: Some("none".into()),
+        size_bytes: None,
+        external: None,
     }
 }
 
