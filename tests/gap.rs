@@ -234,8 +234,7 @@ fn the_mounted_device_as_baseline_is_refused_with_the_way_to_it() {
 #[test]
 fn a_filesystem_on_a_partition_is_measured_through_the_partition() {
     needs_root!();
-    let folder = support::folder();
-    let disk = support::partitioned(&folder.path().join("image"), 256);
+    let disk = support::partitioned(256);
     let partition = format!("{}p2", disk.node());
     system("mkfs.ext4", &["-q", "-F", &partition]);
     let point = support::folder();

@@ -17,8 +17,8 @@ losetup mount
 mkfs.ext4 e2fsprogs
 mkfs.xfs xfsprogs
 mkfs.btrfs btrfs-progs
-sfdisk fdisk
-setpriv util-linux
+addpart util-linux
+lsattr e2fsprogs
 END
 if [ -n "$missing" ]; then
     $as_root apt-get update -q

@@ -170,6 +170,7 @@ fn setup() -> MutexGuard<'static, ()> {
 pub struct Loop {
     node: PathBuf,
     image: PathBuf,
+    partitions: u32,
     _folder: Option<TempDir>,
 }
 
@@ -194,9 +195,14 @@ impl Loop {
         args.extend(options);
         args.push(image.to_str().unwrap());
         let node = PathBuf::from(system("losetup", &args).trim());
+        if !options.contains(&"--read-only") {
+            // A loop device that was once set read-only stays so when it gets another image.
+            system("blockdev", &["--setrw", node.to_str().unwrap()]);
+        }
         Loop {
             node,
             image: image.to_owned(),
+            partitions: 0,
             _folder: None,
         }
     }
@@ -211,6 +217,11 @@ impl Loop {
 
     pub fn image(&self) -> &Path {
         &self.image
+    }
+
+    /// Detaches the device, and gives the folder that its image goes away with.
+    pub fn detached(mut self) -> Option<TempDir> {
+        self._folder.take()
     }
 
     /// A digest of all that the device holds.
@@ -237,19 +248,33 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        // Partitions would outlive the image, and show up with the next one.
+        for number in 1..=self.partitions {
+            let _ = Command::new("delpart")
+                .arg(&self.node)
+                .arg(number.to_string())
+                .status();
+        }
         let _ = Command::new("losetup").arg("-d").arg(&self.node).status();
     }
 }
 
-/// A loop device over a new image of `mib` MiB with two partitions, of 100 MiB and of the rest.
-pub fn partitioned(image: &Path, mib: u64) -> Loop {
-    fs::File::create(image).unwrap().set_len(mib << 20).unwrap();
-    let script = format!(
-        "printf 'label: gpt\\n,100M\\n,\\n' | sfdisk -q {}",
-        image.display()
+/// A loop device of `mib` MiB with two partitions, of 100 MiB and of the rest. The kernel is told of
+/// them, since not every kernel reads partition tables.
+pub fn partitioned(mib: u64) -> Loop {
+    let mut device = Loop::new(mib);
+    let first_sectors = 100 << 11;
+    let rest_sectors = (mib << 11) - 2048 - first_sectors;
+    let second_start = (2048 + first_sectors).to_string();
+    let node = device.node().to_owned();
+    system("addpart", &[&node, "1", "2048", &first_sectors.to_string()]);
+    device.partitions = 1;
+    system(
+        "addpart",
+        &[&node, "2", &second_start, &rest_sectors.to_string()],
     );
-    system("sh", &["-c", &script]);
-    Loop::over(image, &["--direct-io=on", "--partscan"])
+    device.partitions = 2;
+    device
 }
 
 /// A digest of a file's or a device's content, past all caches.
