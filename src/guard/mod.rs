@@ -15,6 +15,7 @@ mod hold;
 mod judge;
 mod layout;
 mod node;
+mod proof;
 mod refusal;
 mod signature;
 
