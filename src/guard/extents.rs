@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use nix::fcntl::OFlag;
 
 use super::grant::{PinnedFile, WriteGrant};
+use super::no_extents::{NoExtents, OTHER_BASELINE};
 use super::node::{Node, reopen};
 use super::proof::{map, prove};
 use super::refusal::access_remedy;
@@ -18,36 +19,6 @@ use crate::model::facts::{DevId, DeviceFacts, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 use crate::target;
-
-/// What helps where these blocks can't be had.
-pub(super) const OTHER_BASELINE: &str = "compare with a spare device: --raw DEVICE";
-
-/// Why a file's blocks can't be written through the device below.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}; {remedy}")]
-pub struct NoExtents {
-    reason: String,
-    remedy: String,
-}
-
-impl NoExtents {
-    pub(super) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> NoExtents {
-        NoExtents {
-            reason: reason.into(),
-            remedy: remedy.into(),
-        }
-    }
-
-    /// Why, in one line.
-    pub fn reason(&self) -> &str {
-        &self.reason
-    }
-
-    /// What would help, in one line.
-    pub fn remedy(&self) -> &str {
-        &self.remedy
-    }
-}
 
 /// Grants writes to the blocks of scratch files on a mounted filesystem: ext2, ext3, ext4 or XFS on
 /// one block device. Each file becomes a lane of the grant. The files must be written over their

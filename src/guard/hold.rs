@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
-use super::extents::NoExtents;
 use super::grant::WriteGrant;
+use super::no_extents::NoExtents;
 use super::proof::map;
 use crate::sys::ioctl;
 

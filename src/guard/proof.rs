@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::content;
-use super::extents::{NoExtents, OTHER_BASELINE};
 use super::layout::{self, Run};
+use super::no_extents::{NoExtents, OTHER_BASELINE};
 use crate::sys::buffer::Aligned;
 use crate::sys::{fiemap, ioctl};
 
