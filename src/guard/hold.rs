@@ -2,8 +2,9 @@
 
 use std::fs::File;
 
-use super::extents::{NoExtents, map};
 use super::grant::WriteGrant;
+use super::no_extents::NoExtents;
+use super::proof::map;
 use crate::sys::ioctl;
 
 /// Files that nobody can open for writing, truncate, rename or remove while this lives, because they

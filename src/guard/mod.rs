@@ -14,14 +14,17 @@ mod grant;
 mod hold;
 mod judge;
 mod layout;
+mod no_extents;
 mod node;
+mod proof;
 mod refusal;
 mod signature;
 
 pub use check::{Permit, check, writable};
-pub use extents::{NoExtents, extents};
+pub use extents::extents;
 pub use grant::{GrantedFd, WriteGrant};
 pub use hold::Held;
 pub use judge::judge;
+pub use no_extents::NoExtents;
 pub use refusal::{Member, Refusal};
 pub use signature::Signature;

@@ -42,6 +42,17 @@ impl Member {
     }
 }
 
+/// What helps against EACCES and EPERM. The kernel gives EACCES for the node's mode, and EPERM where a
+/// device cgroup forbids what the mode allows (devcgroup_check_permission), to root too.
+pub(super) fn access_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "a device cgroup forbids it: run outside of the container, or allow the device in it"
+        }
+        _ => "run as root or get write access to it",
+    }
+}
+
 /// Why the guard gives no grant.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -63,7 +74,7 @@ pub enum Refusal {
     },
     /// The user has no right to write it. Not a judgement on the device: see
     /// [`Refusal::is_privilege`].
-    #[error("{path}: cannot open for writing: {source}; run as root or get write access to it")]
+    #[error("{path}: cannot open for writing: {source}; {}", access_remedy(source))]
     NoPermission {
         /// As it was named.
         path: String,
@@ -313,5 +324,11 @@ mod tests {
         };
         assert!(refusal.is_privilege());
         assert!(!refusal.is_failure());
+        assert!(refusal.to_string().contains("run as root"), "{refusal}");
+        let refusal = Refusal::NoPermission {
+            path: "/dev/sda".into(),
+            source: io::Error::from_raw_os_error(libc::EPERM),
+        };
+        assert!(refusal.to_string().contains("cgroup"), "{refusal}");
     }
 }

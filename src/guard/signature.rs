@@ -57,6 +57,7 @@ const LVM: &str = "an LVM physical volume";
 const MD: &str = "an md array's superblock";
 const LUKS: &str = "a LUKS container";
 const BCACHE_MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
+const STRATIS_MAGIC: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 const KIB: u64 = 1024;
 
@@ -69,9 +70,16 @@ const MAGICS: &[Magic] = &[
     part(Member::Lvm, LVM, At::Start(0x418), b"LVM2 001"),
     part(Member::Lvm, LVM, At::Start(0x618), b"LVM2 001"),
     part(Member::Luks, LUKS, At::Start(0), b"LUKS\xba\xbe"),
-    // LUKS2's second header at the two smallest of its places.
-    part(Member::Luks, LUKS, At::Start(0x4000), b"SKUL\xba\xbe"),
-    part(Member::Luks, LUKS, At::Start(0x8000), b"SKUL\xba\xbe"),
+    // LUKS2's second header, at any of its places.
+    part(Member::Luks, LUKS, At::Start(16 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(32 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(64 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(128 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(256 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(512 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(1024 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(2048 * KIB), b"SKUL\xba\xbe"),
+    part(Member::Luks, LUKS, At::Start(4096 * KIB), b"SKUL\xba\xbe"),
     // md 1.1, 1.2, 1.0 and 0.90 (include/uapi/linux/raid/md_p.h).
     part(Member::Md, MD, At::Start(0), MD_MAGIC),
     part(Member::Md, MD, At::Start(4 * KIB), MD_MAGIC),
@@ -96,7 +104,8 @@ const MAGICS: &[Magic] = &[
     magic("an Oracle ASM disk", 32, b"ORCLDISK"),
     magic("a VMFS volume member", 0x10_0000, b"\x0d\xd0\x01\xc0"),
     magic("a VMFS filesystem", 0x20_0000, b"\x5e\xf1\xab\x2f"),
-    magic("a Stratis pool's member", 512 + 4, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    magic("a Stratis pool's member", 512 + 4, STRATIS_MAGIC),
+    magic("a Stratis pool's member", 9 * 512 + 4, STRATIS_MAGIC),
     magic("a VDO volume", 0, b"dmvdo001"),
     magic("a dm-verity hash tree", 0, b"verity\0\0"),
     magic("a dm-integrity device", 0, b"integrt\0"),
@@ -291,7 +300,7 @@ fn has_mbr(reader: &Reader) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    const SIZE: u64 = 4 << 20;
+    const SIZE: u64 = 8 << 20;
 
     fn found(parts: &[(u64, &[u8])]) -> Option<Signature> {
         let file = tempfile::tempfile().unwrap();
