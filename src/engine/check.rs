@@ -2,7 +2,7 @@
 
 use super::error::EngineError;
 use super::spec::{Data, Lane, Spec, To};
-use crate::model::cell::{EngineKind, Method, Payload};
+use crate::model::cell::{EngineKind, Method};
 
 /// Linux writes no more than this in one call, rounded down to pages (`MAX_RW_COUNT` in
 /// include/linux/fs.h).
@@ -79,34 +79,23 @@ fn check_lane(lane: &Lane<'_>, spec: &Spec) -> Result<(), EngineError> {
     if lane.offsets.is_empty() {
         return unsupported("a job without a block to write");
     }
-    match lane.to {
-        To::Reopen { .. } if spec.queue_depth != 1 && spec.kind != EngineKind::Null => {
-            return unsupported("a file that each write opens anew takes queue depth 1 only");
-        }
-        To::Nothing if spec.kind != EngineKind::Null => {
-            return unsupported("only the null engine writes to nothing");
-        }
-        _ => {}
+    if matches!(lane.to, To::Reopen { .. }) && spec.queue_depth != 1 {
+        return unsupported("a file that each write opens anew takes queue depth 1 only");
     }
-    match lane.data {
-        Data::Fresh(Payload::Preserve) => {
-            unsupported("preserved content has to be read first, it can't be made")
-        }
-        Data::Preserved { bytes, base_bytes } => {
-            let end_bytes = base_bytes + bytes.len() as u64;
-            let inside = |&offset: &u64| {
-                offset >= base_bytes
-                    && offset
-                        .checked_add(spec.size_bytes)
-                        .is_some_and(|end| end <= end_bytes)
-            };
-            if lane.offsets.iter().all(inside) {
-                Ok(())
-            } else {
-                unsupported("a block lies outside of the content that was read to be preserved")
-            }
-        }
-        Data::Fresh(_) => Ok(()),
+    let Data::Preserved { bytes, base_bytes } = lane.data else {
+        return Ok(());
+    };
+    let end_bytes = base_bytes + bytes.len() as u64;
+    let inside = |&offset: &u64| {
+        offset >= base_bytes
+            && offset
+                .checked_add(spec.size_bytes)
+                .is_some_and(|end| end <= end_bytes)
+    };
+    if lane.offsets.iter().all(inside) {
+        Ok(())
+    } else {
+        unsupported("a block lies outside of the content that was read to be preserved")
     }
 }
 
@@ -145,7 +134,6 @@ mod tests {
             ..spec()
         };
         assert!(why(&[nothing()], &deep).contains("--engine uring"));
-        assert!(why(&[nothing()], &uring).contains("only the null engine"));
         assert!(why(&[], &spec()).contains("no job"));
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let refused = Spec {

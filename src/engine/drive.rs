@@ -42,64 +42,89 @@ struct Flight {
     offset_bytes: u64,
 }
 
+/// What a lane with a free slot does next.
+enum Step {
+    /// It issues an operation that is due since then.
+    Issue { due_ns: u64 },
+    /// It waits for the next arrival.
+    Wait { until_ns: u64 },
+    /// It issues no more.
+    End(Ending),
+}
+
+impl Course<'_> {
+    #[inline]
+    fn step(&self, now_ns: u64, issued: u64, stop: &AtomicBool) -> Step {
+        let due_ns = match self.arrivals {
+            None => now_ns,
+            Some(arrivals) => self.origin_ns + arrivals.due_ns(issued),
+        };
+        if stop.load(Ordering::Relaxed) || issued >= self.limits.max_ops {
+            return Step::End(Ending::default());
+        }
+        // An arrival past the end is not waited for.
+        if self
+            .limits
+            .are_over(now_ns.max(due_ns).saturating_sub(self.origin_ns), issued)
+        {
+            let unissued = self.arrivals.map_or(0, |arrivals| {
+                let due = arrivals.count_before(now_ns.saturating_sub(self.origin_ns));
+                due.saturating_sub(issued)
+            });
+            return Step::End(Ending { unissued });
+        }
+        if due_ns > now_ns {
+            let until_ns = due_ns.min(now_ns + MAX_WAIT_NS);
+            return Step::Wait { until_ns };
+        }
+        Step::Issue { due_ns }
+    }
+}
+
 /// Issues writes until the limits or `stop`, waits for those in flight, and meters each. In a
 /// closed loop a latency counts from just before the write is pushed, in an open loop from when it
 /// was to start, however late it then did. The first failure ends the issuing.
 pub(super) fn drive<P: Port>(
     port: &mut P,
-    course: Course<'_>,
+    mut course: Course<'_>,
     stop: &AtomicBool,
     meter: &mut Meter,
 ) -> io::Result<Ending> {
-    let Course {
-        offsets,
-        mut cursor,
-        size_bytes,
-        queue_depth,
-        limits,
-        arrivals,
-        origin_ns,
-    } = course;
-    let mut free: Vec<u32> = (0..queue_depth).rev().collect();
-    let mut flights = vec![Flight::default(); queue_depth as usize];
-    let mut done: Vec<Done> = Vec::with_capacity(queue_depth as usize);
-    let mut ending = Ending::default();
+    let size_bytes = course.size_bytes;
+    let mut free: Vec<u32> = (0..course.queue_depth).rev().collect();
+    let mut flights = vec![Flight::default(); free.len()];
+    let mut done: Vec<Done> = Vec::with_capacity(free.len());
+    let mut ended = None;
     let mut issued = 0;
-    let mut issuing = true;
     let mut now_ns = port.now_ns();
     loop {
         let mut wait = Wait::Completion;
-        while issuing && let Some(&slot) = free.last() {
-            let due_ns = match arrivals {
-                None => now_ns,
-                Some(arrivals) => origin_ns + arrivals.due_ns(issued),
+        while ended.is_none()
+            && let Some(&slot) = free.last()
+        {
+            let due_ns = match course.step(now_ns, issued, stop) {
+                Step::Issue { due_ns } => due_ns,
+                Step::Wait { until_ns } => {
+                    wait = Wait::Until(until_ns);
+                    break;
+                }
+                Step::End(ending) => {
+                    ended = Some(ending);
+                    break;
+                }
             };
-            let elapsed_ns = now_ns.max(due_ns).saturating_sub(origin_ns);
-            if stop.load(Ordering::Relaxed) || issued >= limits.max_ops {
-                issuing = false;
-                break;
-            }
-            if limits.are_over(elapsed_ns, issued) {
-                issuing = false;
-                ending.unissued = arrivals.map_or(0, |arrivals| {
-                    arrivals
-                        .count_before(now_ns.saturating_sub(origin_ns))
-                        .saturating_sub(issued)
-                });
-                break;
-            }
-            if due_ns > now_ns {
-                wait = Wait::Until(due_ns.min(now_ns + MAX_WAIT_NS));
-                break;
-            }
-            let Some(block) = cursor.next() else {
-                issuing = false;
+            let Some(block) = course.cursor.next() else {
+                ended = Some(Ending::default());
                 break;
             };
-            let offset_bytes = offsets[block];
+            let offset_bytes = course.offsets[block];
             port.prepare(slot);
             now_ns = port.now_ns();
-            let start_ns = if arrivals.is_some() { due_ns } else { now_ns };
+            let start_ns = if course.arrivals.is_some() {
+                due_ns
+            } else {
+                now_ns
+            };
             port.push(slot, offset_bytes)?;
             meter.begin(start_ns);
             free.pop();
@@ -109,7 +134,9 @@ pub(super) fn drive<P: Port>(
             };
             issued += 1;
         }
-        if !issuing && free.len() == flights.len() {
+        if let Some(ending) = ended
+            && free.len() == flights.len()
+        {
             return Ok(ending);
         }
         now_ns = port.turn(wait, &mut done)?;
@@ -127,7 +154,7 @@ pub(super) fn drive<P: Port>(
             if i64::from(result) == i64::from(size_bytes) {
                 meter.complete(start_ns, at_ns, u64::from(size_bytes));
             } else {
-                issuing = false;
+                ended.get_or_insert_default();
                 meter.fail(at_ns, failure(offset_bytes, size_bytes, result));
             }
         }

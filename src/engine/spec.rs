@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use crate::engine::latency::NullModel;
+use super::latency::NullModel;
 use crate::model::cell::{EngineKind, Method, Pattern, Payload, RingOptions};
 
 /// Where the writes of one job go, and what they carry.

@@ -1,4 +1,9 @@
 //! Ports of plain system calls, one operation at a time.
+//!
+//! On a block device without FUA, these flush twice for each O_DIRECT write with O_DSYNC, O_SYNC or
+//! RWF_DSYNC, where io_uring flushes once: the kernel marks the write itself FUA
+//! (`dio_bio_write_op`) and, when a call waited for it, syncs once more behind it
+//! (`generic_write_sync` in `blkdev_write_iter`, block/fops.c).
 
 use std::ffi::CString;
 use std::io;

@@ -23,7 +23,7 @@ impl Workers {
     /// Starts counting, for the calling thread and the threads that it starts from now on. Where
     /// that can't be, the second value says why and what to do about it.
     pub fn open(root: &Root) -> (Workers, Option<String>) {
-        match tracepoint_id(root).and_then(|id| count(id)) {
+        match tracepoint_id(root).and_then(count) {
             Ok(counter) => (
                 Workers {
                     counter: Some(counter),

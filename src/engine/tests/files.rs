@@ -88,6 +88,38 @@ fn every_way_of_writing_writes_every_block_of_every_job() {
 }
 
 #[test]
+fn a_kernel_thread_may_poll_for_the_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = zeroed(&folder, Method::Fdatasync, false);
+    let lane = Lane {
+        to: To::Fd(file.as_fd()),
+        ..nothing()
+    };
+    let ring = RingOptions {
+        sqpoll: true,
+        iopoll: false,
+    };
+    let sample = go(
+        vec![lane],
+        &Spec {
+            ring,
+            ..one_pass(EngineKind::Uring, Method::Fdatasync, 4)
+        },
+    );
+    assert_eq!(
+        (sample.ops, sample.errors),
+        (8, 0),
+        "{:?}",
+        sample.first_error
+    );
+    assert!(
+        content(&file)
+            .chunks(4096)
+            .all(|block| block.iter().any(|&byte| byte != 0))
+    );
+}
+
+#[test]
 fn preserved_bytes_go_where_they_came_from() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = Aligned::new(LEN).unwrap();

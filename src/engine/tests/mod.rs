@@ -55,3 +55,30 @@ pub(super) fn ops(count: u64) -> Limits {
 pub(super) fn go(lanes: Vec<Lane<'_>>, spec: &Spec) -> Sample {
     run(lanes, spec, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
+
+#[test]
+fn what_a_lane_finds_out_is_refused_too() {
+    let real = Spec {
+        kind: EngineKind::Sync,
+        null: None,
+        ..spec()
+    };
+    let preserve = Lane {
+        data: Data::Fresh(Payload::Preserve),
+        ..nothing()
+    };
+    for (lane, spec, why) in [
+        (nothing(), real, "only the null engine"),
+        (
+            preserve,
+            Spec {
+                null: None,
+                ..spec()
+            },
+            "can't be made",
+        ),
+    ] {
+        let error = run(vec![lane], &spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
