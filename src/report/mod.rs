@@ -1,7 +1,11 @@
 //! A record as people and programs read it.
 
+mod describe;
+mod figures;
 mod json;
+mod notes;
 mod table;
+mod tables;
 mod view;
 
 use crate::model::record::Record;
@@ -21,3 +25,6 @@ pub struct Style {
 pub fn render(record: &Record, style: &Style) -> String {
     table::render(&view::view(record), style)
 }
+
+#[cfg(test)]
+mod tests;
