@@ -27,7 +27,7 @@ pub(super) struct Comparison {
 /// Compares all that [`Comparison`] holds. Decodes every histogram: for reports, not for the loop
 /// that measures.
 pub(super) fn compare(one: &Cell, other: &Cell) -> Comparison {
-    let pairs = paired(one, other);
+    let pairs = paired(one, other, u32::MAX);
     // A histogram that cannot be decoded leaves the latencies unknown, and the throughput known.
     let latencies: Option<(Vec<Latencies>, Vec<Latencies>)> = pairs
         .iter()
@@ -46,14 +46,17 @@ pub(super) fn compare(one: &Cell, other: &Cell) -> Comparison {
     }
 }
 
-/// The throughput ratio alone, from the slices' counts: cheap enough to ask after each round.
-pub(super) fn throughput_ratio(one: &Cell, other: &Cell) -> Option<Interval> {
-    ratio(&works(&paired(one, other)))
+/// The throughput ratio of the first `rounds` rounds alone, from the slices' counts: cheap enough to ask after each round.
+pub(super) fn throughput_ratio(one: &Cell, other: &Cell, rounds: u32) -> Option<Interval> {
+    ratio(&works(&paired(one, other, rounds)))
 }
 
-/// What a cell did in each of its rounds.
-pub(super) fn works_alone(cell: &Cell) -> Vec<Work> {
-    by_round(cell).values().map(|slices| work(slices)).collect()
+/// What a cell did in each of its first `rounds` rounds.
+pub(super) fn works_alone(cell: &Cell, rounds: u32) -> Vec<Work> {
+    by_round(cell, rounds)
+        .values()
+        .map(|slices| work(slices))
+        .collect()
 }
 
 /// The raw cell that a file cell is compared with: of its target's baseline, with equal axes.
@@ -70,9 +73,13 @@ pub(super) fn raw_cell_of<'a>(record: &'a Record, file: &Cell) -> Option<&'a Cel
     })
 }
 
-fn paired<'a>(one: &'a Cell, other: &'a Cell) -> Vec<(Vec<&'a Slice>, Vec<&'a Slice>)> {
-    let mut others = by_round(other);
-    by_round(one)
+fn paired<'a>(
+    one: &'a Cell,
+    other: &'a Cell,
+    rounds: u32,
+) -> Vec<(Vec<&'a Slice>, Vec<&'a Slice>)> {
+    let mut others = by_round(other, rounds);
+    by_round(one, rounds)
         .into_iter()
         .filter_map(|(round, slices)| Some((slices, others.remove(&round)?)))
         .collect()
@@ -85,10 +92,10 @@ fn works(pairs: &[(Vec<&Slice>, Vec<&Slice>)]) -> Vec<(Work, Work)> {
         .collect()
 }
 
-fn by_round(cell: &Cell) -> BTreeMap<u32, Vec<&Slice>> {
+fn by_round(cell: &Cell, limit: u32) -> BTreeMap<u32, Vec<&Slice>> {
     let mut rounds: BTreeMap<u32, Vec<&Slice>> = BTreeMap::new();
     for slice in &cell.slices {
-        if slice.ops > 0 && slice.elapsed_ns > 0 {
+        if slice.round < limit && slice.ops > 0 && slice.elapsed_ns > 0 {
             rounds.entry(slice.round).or_default().push(slice);
         }
     }

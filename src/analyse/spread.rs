@@ -10,5 +10,10 @@ use super::ratio::rate_per_s;
 /// fewer than three rounds. The interval covers the machine's drift during the run, not what
 /// another day would give.
 pub fn cell_spread(cell: &Cell) -> Option<Interval> {
-    rate_per_s(&works_alone(cell))
+    cell_spread_of(cell, u32::MAX)
+}
+
+/// The same of the first `rounds` rounds.
+pub(super) fn cell_spread_of(cell: &Cell, rounds: u32) -> Option<Interval> {
+    rate_per_s(&works_alone(cell, rounds))
 }

@@ -2,6 +2,8 @@
 
 pub mod cell;
 pub mod facts;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod histogram;
 pub mod record;
 pub mod sample;

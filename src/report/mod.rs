@@ -1,8 +1,12 @@
 //! A record as people and programs read it.
 
 pub mod inventory;
+mod describe;
+mod figures;
 mod json;
+mod notes;
 mod table;
+mod tables;
 mod view;
 
 use crate::model::record::Record;
@@ -22,3 +26,6 @@ pub struct Style {
 pub fn render(record: &Record, style: &Style) -> String {
     table::render(&view::view(record), style)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Small made-up records for tests.
+
+use super::cell::{
+    Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload, RingOptions, Role,
+};
+use super::facts::{DevId, DeviceFacts, DeviceKind, Host, JournalFacts, MountFacts};
+use super::histogram::encode;
+use super::record::{
+    Baseline, BaselineKind, Cell, Ended, LatencyNs, Record, Run, SCHEMA, Slice, Target, TargetKind,
+    Tool,
+};
+use super::sample::latency_histogram;
+
+/// A record that a run could have made, with latencies from a seeded generator.
+pub(crate) struct Builder {
+    pub(crate) record: Record,
+    rng: fastrand::Rng,
+}
+
+impl Builder {
+    pub(crate) fn new(verb: &str) -> Builder {
+        let record = Record {
+            schema: SCHEMA.to_owned(),
+            tool: Tool {
+                name: "syncprof".to_owned(),
+                version: "0.1.0".to_owned(),
+            },
+            host: Host {
+                hostname: "db1".to_owned(),
+                kernel: "6.18.0".to_owned(),
+                arch: "x86_64".to_owned(),
+                cpus: 8,
+                ..Host::default()
+            },
+            run: Run {
+                verb: verb.to_owned(),
+                command: vec!["syncprof".to_owned(), verb.to_owned()],
+                started: "2026-01-02T03:04:05+00:00".to_owned(),
+                elapsed_ns: 42_000_000_000,
+                seed: 7,
+                precision: 0.05,
+                budget_ns: 60_000_000_000,
+                min_rounds: 8,
+                rounds: 10,
+                ended: Some(Ended::Precise),
+                payload: Payload::Random,
+            },
+            targets: Vec::new(),
+            cells: Vec::new(),
+            notes: Vec::new(),
+        };
+        Builder {
+            record,
+            rng: fastrand::Rng::with_seed(1),
+        }
+    }
+
+    pub(crate) fn device(mut self, id: &str) -> Builder {
+        self.record.targets.push(Target {
+            id: id.to_owned(),
+            path: "/dev/nvme0n1p2".to_owned(),
+            kind: TargetKind::Device,
+            stack: stack(),
+            mount: None,
+            buffered: None,
+            content: None,
+            baseline: None,
+        });
+        self
+    }
+
+    pub(crate) fn directory(
+        mut self,
+        id: &str,
+        path: &str,
+        kind: BaselineKind,
+        raw: Option<&str>,
+    ) -> Builder {
+        self.record.targets.push(Target {
+            id: id.to_owned(),
+            path: path.to_owned(),
+            kind: TargetKind::Directory,
+            stack: stack(),
+            mount: Some(mount(path)),
+            buffered: None,
+            content: None,
+            baseline: Some(Baseline {
+                kind,
+                target: raw.map(str::to_owned),
+                reason: (kind == BaselineKind::None)
+                    .then(|| "btrfs moves what is written".to_owned()),
+                remedy: (kind == BaselineKind::None)
+                    .then(|| "give a spare one: --raw DEVICE".to_owned()),
+            }),
+        });
+        self
+    }
+
+    /// A cell of 10 rounds with `ops` writes each, of about `latency_ns`.
+    pub(crate) fn cell(
+        mut self,
+        target: &str,
+        state: Option<FileState>,
+        size_bytes: u64,
+        latency_ns: f64,
+        ops: u64,
+    ) -> Builder {
+        let role = if state.is_some() {
+            Role::File
+        } else {
+            Role::Raw
+        };
+        let mut all = latency_histogram();
+        let slices: Vec<Slice> = (0..10)
+            .map(|round| {
+                let mut own = latency_histogram();
+                let mut elapsed_ns = 0;
+                for _ in 0..ops {
+                    let tail = if self.rng.u32(0..200) == 0 { 8.0 } else { 1.0 };
+                    let drawn = (latency_ns * tail * (0.8 + 0.4 * self.rng.f64())) as u64;
+                    own.record(drawn).unwrap();
+                    elapsed_ns += drawn;
+                }
+                all.add(&own).unwrap();
+                slice(round, ops, size_bytes, elapsed_ns, encode(&own), state)
+            })
+            .collect();
+        let elapsed_ns: u64 = slices.iter().map(|slice| slice.elapsed_ns).sum();
+        let ops = ops * 10;
+        let state_text = state.map(|state| format!("/{state}")).unwrap_or_default();
+        self.record.cells.push(Cell {
+            spec: CellSpec {
+                id: format!("{target}/{role}{state_text}/{size_bytes}"),
+                target: target.to_owned(),
+                role,
+                file_state: state,
+                axes: axes(size_bytes),
+            },
+            ops,
+            bytes: ops * size_bytes,
+            elapsed_ns,
+            throughput_bytes_per_s: Some((ops * size_bytes) as f64 / elapsed_ns as f64 * 1e9),
+            iops: Some(ops as f64 / elapsed_ns as f64 * 1e9),
+            latency_ns: Some(LatencyNs {
+                min: all.min(),
+                mean: all.mean(),
+                p50: all.value_at_quantile(0.5),
+                p90: all.value_at_quantile(0.9),
+                p99: all.value_at_quantile(0.99),
+                p99_9: all.value_at_quantile(0.999),
+                p99_99: all.value_at_quantile(0.9999),
+                max: all.max(),
+            }),
+            histogram_v2: encode(&all),
+            out_of_range: 0,
+            failed: None,
+            slices,
+        });
+        self
+    }
+}
+
+pub(crate) fn slice(
+    round: u32,
+    ops: u64,
+    size_bytes: u64,
+    elapsed_ns: u64,
+    histogram_v2: String,
+    state: Option<FileState>,
+) -> Slice {
+    Slice {
+        round,
+        position: 0,
+        started_ns: 0,
+        ops,
+        bytes: ops * size_bytes,
+        elapsed_ns,
+        errors: 0,
+        histogram_v2,
+        out_of_range: 0,
+        interval_ns: 0,
+        interval_ops: Vec::new(),
+        truncating_opens_ns: if state == Some(FileState::Trunc) {
+            vec![900_000]
+        } else {
+            Vec::new()
+        },
+        worker_requests: None,
+        worker_cpu_ns: None,
+        devices: Vec::new(),
+    }
+}
+
+fn axes(size_bytes: u64) -> Axes {
+    Axes {
+        size_bytes,
+        method: Method::ODsync,
+        direct: true,
+        queue_depth: 1,
+        jobs: 1,
+        pattern: Pattern::Seq,
+        engine: EngineKind::Uring,
+        ring: RingOptions::default(),
+        span_bytes: 64 << 20,
+        rate_per_s: None,
+    }
+}
+
+fn stack() -> Vec<DeviceFacts> {
+    let disk = DeviceFacts {
+        name: "nvme0n1".to_owned(),
+        dev: DevId {
+            major: 259,
+            minor: 0,
+        },
+        kind: DeviceKind::Disk,
+        size_bytes: 1_920_383_410_176,
+        diskseq: Some(1),
+        model: Some("ACME DC-3".to_owned()),
+        serial: Some("S1".to_owned()),
+        firmware: Some("1.0".to_owned()),
+        logical_block_bytes: Some(512),
+        physical_block_bytes: Some(4096),
+        rotational: Some(false),
+        read_only: Some(false),
+        write_cache: Some("write back".to_owned()),
+        fua: Some(true),
+        scheduler: Some("none".to_owned()),
+        dma_alignment_bytes: Some(4),
+        max_request_bytes: Some(128 << 10),
+        pcie: None,
+        partition_start_bytes: None,
+        backing_file: None,
+        dm_name: None,
+        lower: Vec::new(),
+    };
+    let partition = DeviceFacts {
+        name: "nvme0n1p2".to_owned(),
+        kind: DeviceKind::Partition,
+        model: None,
+        firmware: None,
+        size_bytes: 500 << 30,
+        lower: vec![disk.dev],
+        ..disk.clone()
+    };
+    vec![partition, disk]
+}
+
+fn mount(path: &str) -> MountFacts {
+    MountFacts {
+        mount_point: path.to_owned(),
+        source: "/dev/nvme0n1p2".to_owned(),
+        fs_type: "ext4".to_owned(),
+        dev: DevId {
+            major: 259,
+            minor: 2,
+        },
+        block_device: None,
+        options: vec!["rw".to_owned(), "relatime".to_owned()],
+        block_bytes: Some(4096),
+        size_bytes: None,
+        free_bytes: None,
+        journal: Some(JournalFacts {
+            mode: Some("ordered".to_owned()),
+            size_bytes: Some(128 << 20),
+            external: Some(false),
+        }),
+    }
+}

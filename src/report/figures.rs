@@ -1,0 +1,120 @@
+//! Figures as text.
+
+use crate::analyse::interval::Interval;
+use crate::model::record::LatencyNs;
+use crate::model::units::digits3;
+
+/// What stands where a figure cannot be known; a note says why.
+pub(super) const UNKNOWN: &str = "n/a";
+
+/// Nanoseconds as microseconds, without the unit.
+pub(super) fn us(ns: f64) -> String {
+    digits3(ns / 1e3)
+}
+
+/// Bytes per second as MiB/s, without the unit.
+pub(super) fn mib_per_s(bytes_per_s: f64) -> String {
+    digits3(bytes_per_s / f64::from(1 << 20))
+}
+
+/// A ratio with its interval: `4.39 [4.31, 4.48]`.
+pub(super) fn ratio(interval: Option<Interval>) -> String {
+    interval.map_or_else(
+        || UNKNOWN.to_owned(),
+        |Interval { value, low, high }| {
+            format!("{} [{}, {}]", digits3(value), digits3(low), digits3(high))
+        },
+    )
+}
+
+/// A difference of latencies in µs, with the wider side of its interval: `+61.2 ±1.3`.
+pub(super) fn delta_us(interval: Option<Interval>) -> String {
+    interval.map_or_else(
+        || UNKNOWN.to_owned(),
+        |Interval { value, low, high }| {
+            let reach = (high - value).max(value - low);
+            let sign = if value > 0.0 { "+" } else { "" };
+            format!("{sign}{} ±{}", us(value), us(reach))
+        },
+    )
+}
+
+/// Half an interval's width as a percentage: `±1.4 %`.
+pub(super) fn spread(interval: Option<Interval>) -> String {
+    interval
+        .and_then(|interval| interval.relative_half_width())
+        .map_or_else(
+            || UNKNOWN.to_owned(),
+            |share| format!("±{}", percent(share)),
+        )
+}
+
+/// A share as a percentage.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// A quantile in µs, unless no operation lies beyond it: then the maximum says what there is to say.
+pub(super) fn quantile_us(
+    latency: Option<&LatencyNs>,
+    ops: u64,
+    fewest_ops: u64,
+    pick: fn(&LatencyNs) -> u64,
+) -> String {
+    match latency {
+        Some(latency) if ops >= fewest_ops => us(pick(latency) as f64),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// A whole number with its thousands told apart.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things: `1 job`, `4 jobs`.
+pub(super) fn things(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(number as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_told_apart() {
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1000), "1,000");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn a_difference_shows_its_sign_and_the_wider_side() {
+        let interval = Interval::new(61_200.0, 60_000.0, 63_500.0);
+        assert_eq!(delta_us(interval), "+61.2 ±2.30");
+        assert_eq!(
+            delta_us(Interval::new(-500.0, -900.0, -100.0)),
+            "-0.50 ±0.40"
+        );
+        assert_eq!(delta_us(None), "n/a");
+    }
+
+    #[test]
+    fn a_ratio_shows_its_interval() {
+        assert_eq!(ratio(Interval::new(4.391, 4.31, 4.48)), "4.39 [4.31, 4.48]");
+    }
+}
