@@ -4,6 +4,8 @@
 //! The modules are layers: an import points only to a module further down in this list, which
 //! `tests/layers.rs` checks. ARCHITECTURE.md says why.
 
+#![warn(clippy::unwrap_used, clippy::expect_used)]
+
 pub mod cli;
 
 pub mod report;

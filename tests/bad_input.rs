@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
-use support::{Loop, Mount, Program};
+use support::{Loop, Mount, Program, cells, ran};
 
 #[test]
 fn usage_errors_name_what_is_wrong() {
@@ -142,4 +144,68 @@ fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
     ran.exits(1);
     assert!(record["cells"][0]["failed"].is_string(), "{record:#}");
     drop(device);
+}
+
+/// Makes io_uring_setup(2) fail in the command, as the seccomp profiles of container runtimes do.
+#[allow(unsafe_code)]
+fn without_io_uring(command: &mut Command) -> &mut Command {
+    let (load, jump, give) = (0x20, 0x15, 0x06); // BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let program = [
+        op(load, 0, 0, 0), // seccomp_data.nr
+        op(jump, 0, 1, libc::SYS_io_uring_setup as u32),
+        op(give, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        op(give, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let mut program = program;
+        let filter = libc::sock_fprog {
+            len: 4,
+            filter: program.as_mut_ptr(),
+        };
+        // SAFETY: both calls are async-signal-safe system calls, and `filter` with its program
+        // lives through the second, which copies it.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
+        };
+        done.then_some(()).ok_or_else(std::io::Error::last_os_error)
+    };
+    // SAFETY: the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(install) }
+}
+
+#[test]
+fn blocked_io_uring_is_told_with_its_cause_and_the_ways_out() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let program = Program::new();
+    let names = mount.names();
+    let args = [
+        "file",
+        mount.dir(),
+        "--sizes",
+        "4k",
+        "--rounds",
+        "1",
+        "--budget",
+        "1s",
+    ];
+    let blocked = |more: &[&str]| {
+        let mut command = program.command(&[&args[..], more].concat());
+        ran(without_io_uring(&mut command).output().unwrap())
+    };
+    blocked(&[])
+        .exits(4)
+        .says_one_line("seccomp")
+        .says("--engine sync");
+    blocked(&["--engine", "sync"]).exits(0);
+    let path = program.state().join("fallback.json");
+    blocked(&["--fallback", "--json", path.to_str().unwrap()])
+        .exits(0)
+        .says("engine sync");
+    let record = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(cells(&record, "file")[0]["engine"], "sync");
+    assert_eq!(record["notes"][0]["level"], "fallback");
+    assert_eq!(mount.names(), names);
 }

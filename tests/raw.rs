@@ -183,7 +183,7 @@ fn overwriting_needs_a_free_device_and_its_name() {
         "written past the span"
     );
 
-    device.format("xfs");
+    device.format("ext4");
     let before = device.digest();
     run(&["--confirm", device.name()])
         .exits(3)
@@ -197,15 +197,9 @@ fn overwriting_needs_a_free_device_and_its_name() {
 fn written_data_is_incompressible_and_never_the_same() {
     needs_root!();
     let device = Loop::new(16);
-    let mut args = quick(&[
-        "raw",
-        device.node(),
-        "--sizes",
-        "64k",
-        "--overwrite",
-        "--confirm",
-    ]);
-    args.push(device.name());
+    let confirmed = ["--overwrite", "--confirm", device.name()];
+    let mut args = quick(&["raw", device.node(), "--sizes", "64k"]);
+    args.extend(confirmed);
     Program::new().run(&args).exits(0);
     let written = fs::read(device.image()).unwrap();
     let mut sectors: Vec<&[u8]> = written[..2 << 20].chunks(512).collect();
@@ -299,10 +293,12 @@ fn the_program_survives_a_closed_standard_output() {
         "{program} raw {} --sizes 4k --rounds 1 --budget 1s | true",
         device.node()
     );
-    let status = Command::new("sh")
+    let mut command = Command::new("sh");
+    let output = command
         .args(["-c", &line])
-        .env("XDG_STATE_HOME", "/nonexistent");
-    let output = { status }.output().unwrap();
+        .env("XDG_STATE_HOME", "/nonexistent")
+        .output()
+        .unwrap();
     assert!(
         !String::from_utf8_lossy(&output.stderr).contains("panic"),
         "{output:?}"

@@ -94,7 +94,7 @@ fn a_device_needs_rights() {
     nobody
         .run(&["raw", device.node()])
         .exits(4)
-        .says_one_line("sudo");
+        .says_one_line("run as root");
     assert_eq!(device.digest(), before);
     nobody.run(&["list"]).exits(0).prints(device.name());
 }

@@ -70,8 +70,21 @@ impl Terminal {
 
     /// Says on standard error why the program ends, in one line.
     pub(super) fn error(&self, error: &anyhow::Error) {
-        line("error", &format!("{error:#}"));
+        line("error", &one_line(error));
     }
+}
+
+/// An error and its causes, but for those that it quotes itself.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// One line, whatever it is made of: a path may hold a line break, and a terminal obeys escapes.

@@ -1,8 +1,8 @@
 //! A record as people and programs read it.
 
-pub mod inventory;
 mod describe;
 mod figures;
+pub mod inventory;
 mod json;
 mod notes;
 mod table;

@@ -25,6 +25,9 @@ use super::tally::{Observed, Tally};
 /// Width of the intervals in which a slice's operations are counted.
 const INTERVAL_NS: u64 = 10_000_000;
 
+/// Told of a slice that doesn't come to an end, with how long it has gone on past its limit.
+pub type Stalled<'a> = Box<dyn FnMut(&CellSpec, Duration) + 'a>;
+
 /// Runs the cells of a record on its real targets.
 pub struct Bench<'a> {
     root: &'a Root,
@@ -33,8 +36,7 @@ pub struct Bench<'a> {
     targets: Vec<Target>,
     cells: Vec<Plan>,
     workers: Workers,
-    /// Told of a slice that doesn't come to an end, with how long it has gone on past its limit.
-    stalled: Box<dyn FnMut(&CellSpec, Duration) + 'a>,
+    stalled: Stalled<'a>,
 }
 
 impl<'a> Bench<'a> {
@@ -44,7 +46,7 @@ impl<'a> Bench<'a> {
         record: &mut Record,
         places: Vec<(String, Place)>,
         stop: &'a AtomicBool,
-        stalled: Box<dyn FnMut(&CellSpec, Duration) + 'a>,
+        stalled: Stalled<'a>,
     ) -> anyhow::Result<Bench<'a>> {
         let stack_of = |id: &str| {
             let target = record.targets.iter().find(|target| target.id == id);
@@ -132,7 +134,7 @@ impl<'a> Bench<'a> {
         if spec.file_state == Some(FileState::TruncEach) {
             let to = |lane: usize| To::Reopen {
                 path: files[lane].path(),
-                flags,
+                flags: flags | OFlag::O_WRONLY,
             };
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let sample = driver.pass(lanes, Left::of(ask), &[])?;

@@ -8,6 +8,7 @@ mod lanes;
 mod passes;
 mod place;
 mod prepare;
+mod room;
 mod rounds;
 mod save;
 mod survey;

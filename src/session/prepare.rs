@@ -11,7 +11,8 @@ use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::root::Root;
 
 use super::place::Place;
-use super::survey::{SetupError, Survey, file_sets, no_baseline};
+use super::room::file_sets;
+use super::survey::{SetupError, Survey, no_baseline};
 
 impl From<ScratchError> for SetupError {
     fn from(error: ScratchError) -> SetupError {

@@ -5,18 +5,17 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Permit, Refusal};
-use crate::model::cell::{CellSpec, EngineKind, FileState, Payload, Role};
+use crate::model::cell::{CellSpec, EngineKind, Payload, Role};
 use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{
     Baseline, BaselineKind, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool,
 };
-use crate::model::units::{show_amount, show_bytes};
+use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
-use crate::scratch;
 use crate::sys::root::Root;
 use crate::target;
 
-use super::lanes::file_bytes;
+use super::room::{Room, file_sets};
 use super::totals::empty_cell;
 
 /// The device's bytes that preserving keeps in memory.
@@ -266,7 +265,9 @@ impl Survey {
             .block_device
             .and_then(|dev| target::stack(root, dev).ok());
         let stack = stack.unwrap_or_default();
-        let file_cells = self.add_cells(&file_plan(id, &stack, &mount, wish), wish)?;
+        let room = Room::on(&mount, wish);
+        room.check_wish(&directory, wish)?;
+        let file_cells = self.add_cells(&room.plan(id, &stack, &mount), wish)?;
         let mut target = Target {
             id: id.to_owned(),
             path: directory.display().to_string(),
@@ -280,7 +281,10 @@ impl Survey {
         if wish.compare {
             target.baseline = Some(self.add_baseline(&target, &mount, &file_cells, wish));
         }
-        self.check_space(&target, &mount)?;
+        let raw = format!("{id}.raw");
+        let specs = self.record.cells.iter().map(|cell| &cell.spec);
+        let specs = specs.filter(|spec| spec.target == id || spec.target == raw);
+        room.check_sets(&directory, &file_sets(specs))?;
         self.record.targets.push(target);
         self.mounts.push((id.to_owned(), mount));
         Ok(())
@@ -374,27 +378,6 @@ impl Survey {
             remedy: None,
         }
     }
-
-    /// Refuses a directory whose filesystem has no room for its scratch files.
-    fn check_space(&self, target: &Target, mount: &MountFacts) -> Result<(), SetupError> {
-        let raw = format!("{}.raw", target.id);
-        let specs = self.record.cells.iter().map(|cell| &cell.spec);
-        let sets = file_sets(specs.filter(|s| s.target == target.id || s.target == raw));
-        let needed_bytes: u64 = sets
-            .iter()
-            .map(|(_, bytes, files)| bytes * u64::from(*files))
-            .sum();
-        if needed_bytes <= allowed_bytes(mount) {
-            return Ok(());
-        }
-        let (size, free) = (mount.size_bytes.unwrap_or(0), mount.free_bytes.unwrap_or(0));
-        Err(SetupError::Cannot(format!(
-            "{}: scratch files need {}, but {}; ask for less with --span, or free some space",
-            target.path,
-            show_amount(needed_bytes),
-            scratch::free_rule(size, free),
-        )))
-    }
 }
 
 pub(super) fn no_baseline(reason: String, remedy: String) -> Baseline {
@@ -433,52 +416,4 @@ fn device_plan(id: &str, stack: &[DeviceFacts], overwrite: bool) -> TargetPlan {
             false => size_bytes.min(MAX_PRESERVED_BYTES),
         },
     }
-}
-
-fn file_plan(id: &str, stack: &[DeviceFacts], mount: &MountFacts, wish: &Wish) -> TargetPlan {
-    let matrix = &wish.settings.matrix;
-    // One set of files for each state and number of jobs; a baseline writes files that stay.
-    let states = matrix.file_states.len();
-    let for_baseline = wish.compare && !matrix.file_states.contains(&FileState::Overwrite);
-    let sets = ((states + usize::from(for_baseline)) * matrix.jobs.len()).max(1) as u64;
-    TargetPlan {
-        id: id.to_owned(),
-        role: Role::File,
-        logical_block_bytes: direct_unit_bytes(stack, mount),
-        span_limit_bytes: allowed_bytes(mount) / sets,
-    }
-}
-
-/// What direct writes to the filesystem must be multiples of. ext2/3/4, XFS and f2fs take the
-/// device's logical block; filesystems that checksum or copy whole blocks take none smaller.
-fn direct_unit_bytes(stack: &[DeviceFacts], mount: &MountFacts) -> u64 {
-    let logical = stack.first().and_then(|device| device.logical_block_bytes);
-    match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" | "xfs" => logical.unwrap_or(512),
-        _ => mount.block_bytes.or(logical).unwrap_or(4096),
-    }
-}
-
-fn allowed_bytes(mount: &MountFacts) -> u64 {
-    match (mount.size_bytes, mount.free_bytes) {
-        (Some(size), Some(free)) => scratch::allowed_bytes(size, free),
-        _ => u64::MAX,
-    }
-}
-
-/// Each set of files that the cells need: state, bytes of each file, number of files. Raw cells
-/// write the blocks of files that stay where they are.
-pub(super) fn file_sets<'s>(
-    specs: impl IntoIterator<Item = &'s CellSpec>,
-) -> Vec<(FileState, u64, u32)> {
-    let mut sets: Vec<(FileState, u64, u32)> = Vec::new();
-    for spec in specs {
-        let state = spec.file_state.unwrap_or(FileState::Overwrite);
-        let bytes = file_bytes(spec);
-        match sets.iter_mut().find(|set| set.0 == state && set.1 == bytes) {
-            Some(set) => set.2 = set.2.max(spec.axes.jobs),
-            None => sets.push((state, bytes, spec.axes.jobs)),
-        }
-    }
-    sets
 }
