@@ -159,9 +159,11 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
 
 #[test]
 fn devices_have_no_file_states_to_be_refused() {
-    let mut matrix = Matrix::default();
-    matrix.patterns = vec![Pattern::Rand];
-    matrix.file_states = vec![FileState::Append, FileState::Trunc];
+    let matrix = Matrix {
+        patterns: vec![Pattern::Rand],
+        file_states: vec![FileState::Append, FileState::Trunc],
+        ..Matrix::default()
+    };
     let cells = cells(&matrix, &raw(512, 1 << 30)).unwrap();
     assert_eq!(cells.len(), 12);
     assert!(cells.iter().all(|cell| cell.file_state.is_none()));
