@@ -260,3 +260,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_built_in_profile_can_be_measured_on_both_sides() {
+    for profile in crate::plan::profile::built_in().unwrap() {
+        let settings = profile.options.settings();
+        let cells = cells(&settings.matrix, &file(1 << 30)).unwrap();
+        let raw = raw_counterparts(&cells, &raw(512, 1 << 30));
+        assert!(!cells.is_empty(), "{}", profile.name);
+        assert!(
+            raw.skipped.is_empty(),
+            "{}: {:?}",
+            profile.name,
+            raw.skipped
+        );
+    }
+}
