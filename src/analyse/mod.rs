@@ -8,3 +8,6 @@ pub mod ratio;
 pub mod spread;
 pub mod stop;
 pub mod trunc;
+
+#[cfg(test)]
+mod tests;

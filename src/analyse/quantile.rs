@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::interval::{Interval, MIN_ROUNDS, mean_and_error, student_t};
+use super::interval::{Interval, MIN_ROUNDS, mean_and_error, reach};
 
 /// One round's latencies of one cell, as a histogram keeps them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,26 +43,6 @@ impl Latencies {
             .collect();
         let count = buckets.iter().map(|bucket| bucket.count).sum();
         Latencies { buckets, count }
-    }
-
-    /// TEMP
-    pub fn from_values(values: &mut Vec<u64>, like: &Histogram<u64>) -> Latencies {
-        values.sort_unstable();
-        let mut buckets: Vec<Bucket> = Vec::new();
-        for &v in values.iter() {
-            match buckets.last_mut() {
-                Some(b) if v < b.high_ns => b.count += 1,
-                _ => buckets.push(Bucket {
-                    low_ns: like.lowest_equivalent(v),
-                    high_ns: like.next_non_equivalent(v),
-                    count: 1,
-                }),
-            }
-        }
-        Latencies {
-            buckets,
-            count: values.len() as u64,
-        }
     }
 
     /// Both together.
@@ -175,11 +155,12 @@ pub fn quantile_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Opti
     if blocks >= MIN_BLOCKS && ops / blocks as f64 >= MIN_BLOCK_OPS {
         return own_delta(&merged(raw, blocks), &merged(file, blocks), share);
     }
-    if drifts(raw, share)? && drifts(file, share)? {
+    let (raw_side, file_side) = (Side::new(raw, share)?, Side::new(file, share)?);
+    if raw_side.drifts(share) && file_side.drifts(share) {
         let fewest = raw.iter().chain(file).map(|round| round.count).min()?;
         return (fewest as f64 * tail >= 1.0).then(|| own_delta(raw, file, share))?;
     }
-    pooled_delta(raw, file, share)
+    pooled_delta(&raw_side, &file_side, share)
 }
 
 /// Neighbouring rounds put together to so many blocks of nearly equal length.
@@ -191,28 +172,6 @@ fn merged(rounds: &[Latencies], blocks: usize) -> Vec<Latencies> {
             Latencies::merge(&rounds[start..end])
         })
         .collect()
-}
-
-/// The rounds' shares below the pooled quantile differ by far more than chance.
-fn drifts(rounds: &[Latencies], share: f64) -> Option<bool> {
-    let pooled = Latencies::merge(rounds);
-    let influence = influence(rounds, &pooled, pooled.quantile(share)?, share);
-    let by_chance = share * (1.0 - share) / pooled.count as f64;
-    Some(variance(&influence) > DRIFT * by_chance)
-}
-
-/// How far each round moves the share of all operations that lies below `value`.
-fn influence(rounds: &[Latencies], pooled: &Latencies, value: f64, share: f64) -> Vec<f64> {
-    rounds
-        .iter()
-        .map(|round| (round.below(value) - share * round.count as f64) / pooled.count as f64)
-        .collect()
-}
-
-/// The variance of the sum of the rounds' influences, whose mean is zero by definition.
-fn variance(influence: &[f64]) -> f64 {
-    let n = influence.len() as f64;
-    influence.iter().map(|part| part * part).sum::<f64>() * n / (n - 1.0)
 }
 
 fn own_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Option<Interval> {
@@ -228,18 +187,58 @@ fn own_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Option<Interv
     }
     let (mean, error) = mean_and_error(&deltas)?;
     let (blur, _) = mean_and_error(&blurs)?;
-    let reach = student_t(deltas.len() - 1) * error + blur;
+    let reach = reach(deltas.len(), error) + blur;
     Interval::new(mean, mean - reach, mean + reach)
 }
 
-/// One side's pooled quantile, how far its interval reaches down and up, and what each round
-/// contributes to its error.
+/// One side's rounds put together.
 struct Side {
+    pooled: Latencies,
+    /// Its quantile.
     value: f64,
-    down: f64,
-    up: f64,
+    /// How far each round moves the share of all operations that lies below `value`; their sum is
+    /// zero.
     influence: Vec<f64>,
-    blur: f64,
+}
+
+impl Side {
+    fn new(rounds: &[Latencies], share: f64) -> Option<Side> {
+        let pooled = Latencies::merge(rounds);
+        let value = pooled.quantile(share)?;
+        let influence = rounds
+            .iter()
+            .map(|round| (round.below(value) - share * round.count as f64) / pooled.count as f64)
+            .collect();
+        Some(Side {
+            pooled,
+            value,
+            influence,
+        })
+    }
+
+    /// The variance of the share below the quantile, from the differences between rounds.
+    fn variance(&self) -> f64 {
+        let n = self.influence.len() as f64;
+        self.influence.iter().map(|part| part * part).sum::<f64>() * n / (n - 1.0)
+    }
+
+    /// The rounds differ by far more than chance.
+    fn drifts(&self, share: f64) -> bool {
+        self.variance() > DRIFT * share * (1.0 - share) / self.pooled.count as f64
+    }
+
+    /// How far the quantile's interval reaches down and up.
+    fn reaches(&self, share: f64) -> Option<(f64, f64)> {
+        let reach = reach(self.influence.len(), self.variance().sqrt());
+        // Beyond the first and the last operation nothing is known.
+        let total = self.pooled.count as f64;
+        if (share - reach) * total < 1.0 || (1.0 - share - reach) * total < 1.0 {
+            return None;
+        }
+        let low = self.pooled.quantile(share - reach)?;
+        let high = self.pooled.quantile(share + reach)?;
+        Some((self.value - low, high - self.value))
+    }
 }
 
 /// The difference of the pooled rounds' quantiles. Each side's interval is Woodruff's (Journal of
@@ -248,44 +247,28 @@ struct Side {
 /// that share's interval are the ends of the quantile's. The two sides are put together by the
 /// method of variance estimates recovery (Zou and Donner, Statistics in Medicine 27, 2008), with
 /// the correlation that the rounds show, which is what common drift leaves.
-fn pooled_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Option<Interval> {
-    let (raw, file) = (side(raw, share)?, side(file, share)?);
+fn pooled_delta(raw: &Side, file: &Side, share: f64) -> Option<Interval> {
+    let (raw_down, raw_up) = raw.reaches(share)?;
+    let (file_down, file_up) = file.reaches(share)?;
     let correlation = correlation(&raw.influence, &file.influence);
     // What drives one side down drives the other down as well, as far as they are correlated, and
     // up as far as they are not.
     let shared = correlation.max(0.0);
     let reach = |one: f64, against: f64, along: f64| {
         let other = against + shared * (along - against);
-        (one * one + other * other - 2.0 * correlation * one * other)
-            .max(0.0)
-            .sqrt()
+        let squares = one * one + other * other - 2.0 * correlation * one * other;
+        squares.max(0.0).sqrt()
     };
     let delta = file.value - raw.value;
-    let blur = f64::midpoint(raw.blur, file.blur);
+    let blur = f64::midpoint(
+        raw.pooled.blur(share, raw.value),
+        file.pooled.blur(share, file.value),
+    );
     Interval::new(
         delta,
-        delta - reach(file.down, raw.up, raw.down) - blur,
-        delta + reach(file.up, raw.down, raw.up) + blur,
+        delta - reach(file_down, raw_up, raw_down) - blur,
+        delta + reach(file_up, raw_down, raw_up) + blur,
     )
-}
-
-fn side(rounds: &[Latencies], share: f64) -> Option<Side> {
-    let pooled = Latencies::merge(rounds);
-    let value = pooled.quantile(share)?;
-    let total = pooled.count as f64;
-    let influence = influence(rounds, &pooled, value, share);
-    let reach = student_t(rounds.len() - 1) * variance(&influence).sqrt();
-    // Beyond the first and the last operation nothing is known.
-    if (share - reach) * total < 1.0 || (1.0 - share - reach) * total < 1.0 {
-        return None;
-    }
-    Some(Side {
-        value,
-        down: value - pooled.quantile(share - reach)?,
-        up: pooled.quantile(share + reach)? - value,
-        influence,
-        blur: pooled.blur(share, value),
-    })
 }
 
 fn correlation(one: &[f64], other: &[f64]) -> f64 {
@@ -293,4 +276,88 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
     let squares = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>();
     let norm = (squares(one) * squares(other)).sqrt();
     if norm > 0.0 { product / norm } else { 0.0 }
+}
+
+#[cfg(test)]
+impl Latencies {
+    /// What a histogram of the shape of `like` would hold, without the cost of making one.
+    pub(super) fn from_values(mut values: Vec<u64>, like: &Histogram<u64>) -> Latencies {
+        values.sort_unstable();
+        let mut buckets: Vec<Bucket> = Vec::new();
+        for value in &values {
+            match buckets.last_mut() {
+                Some(bucket) if *value < bucket.high_ns => bucket.count += 1,
+                _ => buckets.push(Bucket {
+                    low_ns: like.lowest_equivalent(*value),
+                    high_ns: like.next_non_equivalent(*value),
+                    count: 1,
+                }),
+            }
+        }
+        Latencies {
+            buckets,
+            count: values.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample::latency_histogram;
+
+    fn of(values: &[u64]) -> Latencies {
+        Latencies::from_values(values.to_vec(), &latency_histogram())
+    }
+
+    #[test]
+    fn a_histogram_and_its_values_give_the_same_latencies() {
+        let values = [5, 70, 70, 2_000, 123_456, 123_457, 9_999_999];
+        let mut histogram = latency_histogram();
+        for value in values {
+            histogram.record(value).unwrap();
+        }
+        assert_eq!(Latencies::of(&histogram), of(&values));
+    }
+
+    #[test]
+    fn quantiles_of_known_values_are_exact_within_a_bucket() {
+        let latencies = of(&(1..=1000).collect::<Vec<u64>>());
+        for (share, expected) in [(0.5, 501.0), (0.99, 991.0), (0.999, 1000.0)] {
+            let quantile = latencies.quantile(share).unwrap();
+            assert!((quantile - expected).abs() <= 1.0, "{share}: {quantile}");
+        }
+        assert_eq!(Latencies::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn counting_below_a_quantile_gives_back_its_share() {
+        let latencies = of(&(0..500).map(|i| 10_000 + i * 37).collect::<Vec<u64>>());
+        for share in [0.1, 0.5, 0.9] {
+            let below = latencies.below(latencies.quantile(share).unwrap());
+            assert!((below / 500.0 - share).abs() < 0.003, "{share}: {below}");
+        }
+    }
+
+    #[test]
+    fn one_bucket_gives_an_interval_of_its_width_and_no_narrower() {
+        let rounds: Vec<Latencies> = (0..8).map(|_| of(&[1_000_000; 400])).collect();
+        let interval = quantile_delta(&rounds, &rounds, 0.5).unwrap();
+        let bucket = latency_histogram().equivalent_range(1_000_000) as f64;
+        assert!(interval.value.abs() < 1e-9);
+        assert!((interval.high - bucket).abs() < 1e-9, "{interval:?}");
+    }
+
+    #[test]
+    fn too_few_rounds_or_operations_give_nothing() {
+        let many = of(&(1000..3000).collect::<Vec<u64>>());
+        let two = vec![many.clone(); 2];
+        assert_eq!(quantile_delta(&two, &two, 0.5), None);
+        let five = vec![many; 5];
+        assert!(quantile_delta(&five, &five, 0.99).is_some());
+        assert_eq!(quantile_delta(&five, &five, 0.999), None, "10 beyond it");
+        let empty = vec![Latencies::default(); 8];
+        assert_eq!(quantile_delta(&empty, &empty, 0.5), None);
+        assert_eq!(quantile_delta(&[], &[], 0.5), None);
+    }
 }

@@ -9,7 +9,7 @@ use super::spread::cell_spread_of;
 /// Every headline figure of the record is known to ± `precision`, after at least `min_rounds`.
 ///
 /// Ask after each round: it answers no without computing anything, unless the number of rounds is
-/// one at which it looks: `min_rounds`, and each time that they grew by a quarter. Each look is a
+/// one at which it looks: `min_rounds`, and each time that they grew by a half. Each look is a
 /// chance to stop at an interval that is narrow by luck, and where the slow operations are few, an
 /// interval is narrow just when they were missed. So there are few looks, and two in a row must
 /// find the precision, on new rounds. `super::tests` measure the coverage that is left.
@@ -30,7 +30,7 @@ fn earlier_look(rounds: u32, min_rounds: u32) -> Option<u32> {
     let mut look = min_rounds.max(1);
     while look < rounds {
         earlier = Some(look);
-        look = look.saturating_add(look.div_ceil(4));
+        look = look.saturating_add(look.div_ceil(2));
     }
     earlier.filter(|_| look == rounds)
 }
@@ -92,7 +92,7 @@ mod tests {
             .cell("t0", None, 4096, 20e3, 100)
             .cell("t1", Some(FileState::Overwrite), 4096, 50e3, 100)
             .record;
-        record.run.rounds = 10;
+        record.run.rounds = 12;
         record
     }
 
@@ -101,8 +101,8 @@ mod tests {
         let looks: Vec<u32> = (0..=32)
             .filter(|&rounds| earlier_look(rounds, 8).is_some())
             .collect();
-        assert_eq!(looks, [10, 13, 17, 22, 28]);
-        assert_eq!(earlier_look(13, 8), Some(10));
+        assert_eq!(looks, [12, 18, 27]);
+        assert_eq!(earlier_look(18, 8), Some(12));
         assert_eq!(earlier_look(2, 1), Some(1));
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let mut record = gap();
         assert!(precise_enough(&record, 0.2, 8));
         assert!(!precise_enough(&record, 0.001, 8));
-        record.run.rounds = 9;
+        record.run.rounds = 13;
         assert!(!precise_enough(&record, 0.2, 8));
     }
 

@@ -22,13 +22,15 @@ pub(super) fn of_target(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> 
             "These writes were buffered although direct I/O was asked for: {reason}"
         )));
     }
-    let with_raw: Vec<&Cell> = cells
-        .iter()
-        .flat_map(|&cell| {
-            let raw = study.gap(cell).and_then(|gap| study.cell(&gap.raw_cell));
-            raw.into_iter().chain([cell])
-        })
-        .collect();
+    let mut with_raw: Vec<&Cell> = Vec::new();
+    for &cell in cells {
+        let raw = study.gap(cell).and_then(|gap| study.cell(&gap.raw_cell));
+        for side in raw.into_iter().chain([cell]) {
+            if !with_raw.iter().any(|listed| listed.spec.id == side.spec.id) {
+                with_raw.push(side);
+            }
+        }
+    }
     lines.extend(imprecise(study, cells));
     lines.extend(unknown(study, cells));
     lines.extend(with_raw.iter().filter_map(|cell| workers(cell)));

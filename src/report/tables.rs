@@ -224,17 +224,23 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
         column("writes", 3, true),
     ]);
     let mut rows = Vec::new();
+    let mut shown: Vec<&str> = Vec::new();
     for &cell in cells {
         let raw = study.gap(cell).and_then(|gap| study.cell(&gap.raw_cell));
         for side in raw.into_iter().chain([cell]) {
-            let mut row = varied.cells(cell);
+            // Several file states may share one raw cell.
+            if shown.contains(&side.spec.id.as_str()) {
+                continue;
+            }
+            shown.push(&side.spec.id);
+            let mut row = varied.cells(side);
             if has_gap {
                 row.push(side.spec.role.to_string());
             }
-            let is_marked = !has_gap || study.gap(cell).is_none();
+            let decides = study.gap(cell).is_none();
             row.extend(side_figures(
                 side,
-                if is_marked { mark(study, side) } else { "" },
+                if decides { mark(study, side) } else { "" },
             ));
             rows.push(row);
         }

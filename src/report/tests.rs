@@ -232,3 +232,17 @@ fn colour_is_only_where_it_was_asked_for() {
     };
     assert!(render(&record, &style).contains("\x1b[1m"));
 }
+
+#[test]
+fn a_raw_cell_that_two_states_share_is_shown_once() {
+    let record = Builder::new("gap")
+        .device("t0")
+        .directory("t1", "/data", BaselineKind::Extents, Some("t0"))
+        .cell("t0", None, 4096, 20e3, 30)
+        .cell("t1", Some(FileState::Overwrite), 4096, 40e3, 30)
+        .cell("t1", Some(FileState::Trunc), 4096, 120e3, 30)
+        .record;
+    let text = text(&record, 140);
+    assert_eq!(text.matches("  4K  device").count(), 1, "{text}");
+    assert_eq!(text.matches("  4K  trunc ").count(), 3, "{text}");
+}

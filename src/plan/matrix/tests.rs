@@ -159,9 +159,11 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
 
 #[test]
 fn devices_have_no_file_states_to_be_refused() {
-    let mut matrix = Matrix::default();
-    matrix.patterns = vec![Pattern::Rand];
-    matrix.file_states = vec![FileState::Append, FileState::Trunc];
+    let matrix = Matrix {
+        patterns: vec![Pattern::Rand],
+        file_states: vec![FileState::Append, FileState::Trunc],
+        ..Matrix::default()
+    };
     let cells = cells(&matrix, &raw(512, 1 << 30)).unwrap();
     assert_eq!(cells.len(), 12);
     assert!(cells.iter().all(|cell| cell.file_state.is_none()));
@@ -256,5 +258,21 @@ proptest! {
         for cell in &cells {
             prop_assert!(raw.cells.iter().any(|raw| raw.axes == cell.axes));
         }
+    }
+}
+
+#[test]
+fn every_built_in_profile_can_be_measured_on_both_sides() {
+    for profile in crate::plan::profile::built_in().unwrap() {
+        let settings = profile.options.settings();
+        let cells = cells(&settings.matrix, &file(1 << 30)).unwrap();
+        let raw = raw_counterparts(&cells, &raw(512, 1 << 30));
+        assert!(!cells.is_empty(), "{}", profile.name);
+        assert!(
+            raw.skipped.is_empty(),
+            "{}: {:?}",
+            profile.name,
+            raw.skipped
+        );
     }
 }
