@@ -230,7 +230,10 @@ impl Covered {
     #[track_caller]
     fn is_as_said(&self) {
         assert!(self.given >= RUNS * 9 / 10, "{self:?}");
-        assert!(COVERED.contains(&(self.held as f64 / self.given as f64)), "{self:?}");
+        assert!(
+            COVERED.contains(&(self.held as f64 / self.given as f64)),
+            "{self:?}"
+        );
     }
 }
 
