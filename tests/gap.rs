@@ -204,6 +204,21 @@ fn journalled_data_has_a_baseline_too_and_the_file_side_is_labelled_buffered() {
 }
 
 #[test]
+fn writes_through_the_page_cache_have_no_baseline_at_the_files_own_blocks() {
+    needs_root!();
+    let mount = Loop::new(192).mounted("ext4");
+    let program = Program::new();
+    let more = ["--sizes", "4k", "--method", "fsync", "--direct", "off"];
+    let (ran, record) = program.measure(&gap_args(mount.dir(), &more));
+    ran.exits(0).prints("past the page cache");
+    assert_eq!(record["targets"][0]["baseline"]["kind"], "none");
+    let more = ["--sizes", "4k", "--method", "fsync", "--direct", "on,off"];
+    let (ran, record) = program.measure(&gap_args(mount.dir(), &more));
+    ran.exits(0).says("past the page cache");
+    assert_eq!(cells(&record, "raw").len(), 1);
+}
+
+#[test]
 fn a_spare_device_is_a_baseline_and_keeps_its_content() {
     needs_root!();
     let mount = Loop::new(192).mounted("btrfs");

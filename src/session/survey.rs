@@ -23,6 +23,12 @@ const MAX_PRESERVED_BYTES: u64 = 1 << 30;
 /// The `id` of a device that was named.
 const DEVICE: &str = "raw";
 
+/// Why writes through the page cache have no baseline at the file's own blocks, and what to do.
+const CACHED: (&str, &str) = (
+    "the device of a mounted filesystem is written past the page cache only",
+    "use --direct on, or name a spare device with --raw DEVICE",
+);
+
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Wish {
@@ -326,13 +332,28 @@ impl Survey {
         file_cells: &[CellSpec],
         wish: &Wish,
     ) -> Baseline {
-        let (kind, plan) = if wish.device.is_some() {
+        let direct: Vec<CellSpec> = file_cells
+            .iter()
+            .filter(|spec| spec.axes.direct)
+            .cloned()
+            .collect();
+        let (kind, plan, compared) = if wish.device.is_some() {
             let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
             (
                 BaselineKind::Device,
                 device_plan(DEVICE, stack, wish.overwrite),
+                file_cells,
             )
-        } else if mount.block_device.is_some() && !directory.stack.is_empty() {
+        } else if mount.block_device.is_none() || directory.stack.is_empty() {
+            let reason = format!("{} is not on one block device", mount.fs_type);
+            return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
+        } else if direct.is_empty() {
+            return no_baseline(CACHED.0.to_owned(), CACHED.1.to_owned());
+        } else {
+            if direct.len() < file_cells.len() {
+                let text = format!("cells with --direct off: {}; {}", CACHED.0, CACHED.1);
+                self.warn(Some(&directory.id), text);
+            }
             let id = format!("{}.raw", directory.id);
             let plan = device_plan(&id, &directory.stack, true);
             self.record.targets.push(Target {
@@ -345,21 +366,9 @@ impl Survey {
                 content: None,
                 baseline: None,
             });
-            (BaselineKind::Extents, plan)
-        } else {
-            let reason = format!("{} is not on one block device", mount.fs_type);
-            return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
+            (BaselineKind::Extents, plan, &direct[..])
         };
-        let (direct, cached): (Vec<_>, Vec<_>) = file_cells
-            .iter()
-            .cloned()
-            .partition(|s| s.axes.direct || kind == BaselineKind::Device);
-        if !cached.is_empty() {
-            let text = "cells with --direct off have no baseline: the device of a mounted filesystem \
-                        is written past all caches only; name a spare device with --raw DEVICE";
-            self.warn(Some(&directory.id), text.to_owned());
-        }
-        let counterparts = plan::raw_counterparts(&direct, &plan);
+        let counterparts = plan::raw_counterparts(compared, &plan);
         for skip in counterparts.skipped {
             self.warn(
                 Some(&directory.id),
