@@ -106,6 +106,23 @@ fn a_kill_at_any_moment_leaves_the_content() {
     }
 }
 
+#[test]
+fn the_second_flush_of_plain_calls_is_told() {
+    needs_root!();
+    let device = Loop::new(16);
+    let mut args = quick(&["raw", device.node(), "--sizes", "4k"]);
+    args.extend(["--engine", "uring,sync"]);
+    let (ran, record) = Program::new().measure(&args);
+    ran.exits(0).says("flush once more");
+    for cell in cells(&record, "raw") {
+        let flushes_per_write = if cell["engine"] == "sync" { 2 } else { 1 };
+        for slice in cell["slices"].as_array().unwrap() {
+            let flushes = slice["devices"][0]["counted"]["flushes"].as_u64().unwrap();
+            assert_eq!(flushes, flushes_per_write * slice["ops"].as_u64().unwrap());
+        }
+    }
+}
+
 /// A zram device of its own, of `mib` MiB.
 struct Zram {
     number: String,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Permit, Refusal};
-use crate::model::cell::{CellSpec, EngineKind, Payload, Role};
+use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
 use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{
     Baseline, BaselineKind, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool,
@@ -129,6 +129,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
             false => "there is nothing to measure".to_owned(),
         }));
     }
+    survey.tell_double_flush();
     Ok(survey)
 }
 
@@ -294,6 +295,30 @@ impl Survey {
         self.record.targets.push(target);
         self.mounts.push((id.to_owned(), mount));
         Ok(())
+    }
+
+    /// A raw side driven by plain system calls pays for more than the device: `engine::sync` says
+    /// why. A filesystem doesn't do that, so the gap can even turn round.
+    fn tell_double_flush(&mut self) {
+        let flushes_twice = |spec: &CellSpec| {
+            spec.role == Role::Raw
+                && spec.axes.engine == EngineKind::Sync
+                && matches!(
+                    spec.axes.method,
+                    Method::ODsync | Method::OSync | Method::RwfDsync
+                )
+        };
+        let cells = self.record.cells.iter();
+        let Some(cell) = cells.map(|cell| &cell.spec).find(|s| flushes_twice(s)) else {
+            return;
+        };
+        let target = cell.target.clone();
+        let text = format!(
+            "raw writes of the engine sync flush once more than those of io_uring: Linux syncs a \
+             block device again behind each {} write that a system call waits for",
+            cell.axes.method
+        );
+        self.remark(&target, text);
     }
 
     fn add_cells(&mut self, plan: &TargetPlan, wish: &Wish) -> Result<Vec<CellSpec>, SetupError> {
