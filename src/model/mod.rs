@@ -7,5 +7,6 @@ pub(crate) mod fixture;
 pub mod histogram;
 pub mod record;
 pub mod sample;
+pub mod trace;
 pub mod traffic;
 pub mod units;
