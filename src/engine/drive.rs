@@ -7,7 +7,7 @@ use super::meter::Meter;
 use super::pace::Arrivals;
 use super::port::{Done, Port, Wait};
 use super::spec::Limits;
-use crate::model::sample::IoFailure;
+use crate::model::sample::{IoFailure, OpTime};
 use crate::workload::pattern::Cursor;
 
 /// The longest wait for an arrival, so that a signal to stop is heeded soon.
@@ -152,7 +152,12 @@ pub(super) fn drive<P: Port>(
             } = flights[slot as usize];
             free.push(slot);
             if i64::from(result) == i64::from(size_bytes) {
-                meter.complete(start_ns, at_ns, u64::from(size_bytes));
+                meter.complete(OpTime {
+                    start_ns,
+                    end_ns: at_ns,
+                    offset_bytes,
+                    bytes: u64::from(size_bytes),
+                });
             } else {
                 ended.get_or_insert_default();
                 meter.fail(at_ns, failure(offset_bytes, size_bytes, result));

@@ -159,7 +159,7 @@ impl Job<'_> {
         mut fallbacks: Vec<String>,
     ) -> Result<Option<Measured>, EngineError> {
         let spec = self.spec;
-        let mut meter = Meter::new(spec.interval_ns, spec.limits.hard_ns);
+        let mut meter = Meter::new(spec.interval_ns, spec.limits.hard_ns, spec.op_times);
         let cursor = Cursor::new(
             spec.pattern,
             self.lane.offsets.len(),

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::model::sample::{IoFailure, MAX_NS, MIN_NS, Sample, latency_histogram};
+use crate::model::sample::{IoFailure, MAX_NS, MIN_NS, OpTime, Sample, latency_histogram};
 
 /// The most intervals that are logged: at 100 ms, nearly two hours.
 const MAX_INTERVALS: u64 = 1 << 16;
@@ -18,6 +18,7 @@ pub(super) struct Meter {
     interval_ns: u64,
     interval_ops: Vec<u64>,
     interval_overflow: u64,
+    op_times: Vec<OpTime>,
     first_ns: u64,
     last_ns: u64,
     errors: u64,
@@ -26,8 +27,8 @@ pub(super) struct Meter {
 
 impl Meter {
     /// There is room for the intervals of `hard_ns` and one second for what is then still in
-    /// flight.
-    pub(super) fn new(interval_ns: u64, hard_ns: u64) -> Meter {
+    /// flight, and for the times of `op_times` operations.
+    pub(super) fn new(interval_ns: u64, hard_ns: u64, op_times: usize) -> Meter {
         let intervals = hard_ns.saturating_add(1_000_000_000).div_ceil(interval_ns);
         Meter {
             ops: 0,
@@ -38,6 +39,7 @@ impl Meter {
             interval_ns,
             interval_ops: vec![0; intervals.min(MAX_INTERVALS) as usize],
             interval_overflow: 0,
+            op_times: Vec::with_capacity(op_times),
             first_ns: u64::MAX,
             last_ns: 0,
             errors: 0,
@@ -56,9 +58,19 @@ impl Meter {
         self.first_ns = self.first_ns.min(at_ns);
     }
 
-    /// An operation that began at `start_ns` wrote all its bytes.
+    /// An operation wrote all its bytes.
     #[inline]
-    pub(super) fn complete(&mut self, start_ns: u64, at_ns: u64, bytes: u64) {
+    pub(super) fn complete(&mut self, op: OpTime) {
+        let OpTime {
+            start_ns,
+            end_ns: at_ns,
+            bytes,
+            ..
+        } = op;
+        // Never past the room that there was from the start.
+        if self.op_times.len() < self.op_times.capacity() {
+            self.op_times.push(op);
+        }
         self.ops += 1;
         self.bytes += bytes;
         self.last_ns = self.last_ns.max(at_ns);
@@ -103,6 +115,7 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
         interval_ns,
         interval_ops: Vec::new(),
         interval_overflow: 0,
+        op_times: Vec::new(),
         errors: 0,
         first_error: None,
         fallbacks: Vec::new(),
@@ -120,6 +133,7 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
         sample.histogram += meter.histogram;
         sample.out_of_range += meter.out_of_range;
         sample.interval_overflow += meter.interval_overflow;
+        sample.op_times.extend(meter.op_times);
         sample.errors += meter.errors;
         sample.first_error = sample.first_error.or(meter.first_error);
         first_ns = first_ns.min(meter.first_ns);
@@ -158,19 +172,40 @@ mod tests {
     }
 
     fn started(origin_ns: u64) -> Meter {
-        let mut meter = Meter::new(100, 10_000);
+        let mut meter = Meter::new(100, 10_000, 0);
         meter.start(origin_ns);
         meter
+    }
+
+    fn op(start_ns: u64, end_ns: u64, bytes: u64) -> OpTime {
+        OpTime {
+            start_ns,
+            end_ns,
+            offset_bytes: 0,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn operations_are_listed_as_far_as_there_is_room() {
+        let mut meter = Meter::new(100, 10_000, 2);
+        let room = meter.op_times.capacity() as u64;
+        for start_ns in 0..room + 3 {
+            meter.complete(op(start_ns, start_ns + 5, 512));
+        }
+        assert_eq!(meter.op_times.len() as u64, room);
+        assert_eq!(meter.op_times[1], op(1, 6, 512));
+        assert_eq!(meter.ops, room + 3);
     }
 
     #[test]
     fn lanes_add_up() {
         let mut one = started(1000);
         one.begin(1010);
-        one.complete(1010, 1050, 4096);
+        one.complete(op(1010, 1050, 4096));
         let mut two = started(1000);
         two.begin(1020);
-        two.complete(1020, 1250, 4096);
+        two.complete(op(1020, 1250, 4096));
         let failure = IoFailure {
             offset_bytes: 8,
             size_bytes: 4096,
@@ -190,9 +225,9 @@ mod tests {
     #[test]
     fn latencies_out_of_range_are_clamped_and_counted() {
         let mut meter = started(0);
-        meter.complete(0, 2 * MAX_NS, 1);
-        meter.complete(7, 7, 1);
-        meter.complete(0, 50, 1);
+        meter.complete(op(0, 2 * MAX_NS, 1));
+        meter.complete(op(7, 7, 1));
+        meter.complete(op(0, 50, 1));
         let sample = merge(vec![measured(meter, "a")], 100);
         assert_eq!((sample.out_of_range, sample.histogram.len()), (2, 3));
         // Two minutes at 100 ns are past the log's end.

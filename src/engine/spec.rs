@@ -79,6 +79,8 @@ pub struct Spec {
     pub limits: Limits,
     /// Width of an interval of the log of operations over time. Must not be zero.
     pub interval_ns: u64,
+    /// Room for the times of so many operations in each lane; 0 where nobody asks for them.
+    pub op_times: usize,
     /// Latencies of the null engine, on a virtual clock. None: it completes at once, on the real
     /// clock, so that what it measures is the harness's own cost.
     pub null: Option<NullModel>,

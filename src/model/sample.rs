@@ -39,12 +39,28 @@ pub struct Sample {
     pub interval_ops: Vec<u64>,
     /// Completions past the last interval that there was room for.
     pub interval_overflow: u64,
+    /// Each operation, as far as there was room: for traced slices, which match them with the
+    /// kernel's events.
+    pub op_times: Vec<OpTime>,
     /// Operations that failed. A job stops issuing at its first failure.
     pub errors: u64,
     /// The first failure.
     pub first_error: Option<IoFailure>,
     /// What the engine had to do without, a sentence each.
     pub fallbacks: Vec<String>,
+}
+
+/// One operation, on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpTime {
+    /// When its latency began to count.
+    pub start_ns: u64,
+    /// When its completion was seen.
+    pub end_ns: u64,
+    /// Where it wrote.
+    pub offset_bytes: u64,
+    /// What it wrote.
+    pub bytes: u64,
 }
 
 /// One operation that the kernel refused or cut short.

@@ -296,6 +296,7 @@ impl Driver<'_> {
                 hard_ns: left.hard_ns,
             },
             interval_ns: INTERVAL_NS,
+            op_times: 0,
             null: None,
         };
         let limit = Duration::from_nanos(left.hard_ns);

@@ -70,6 +70,7 @@ fn add(sum: &mut Sample, sample: Sample) {
     // Intervals of several passes, with pauses between, don't make one series.
     sum.interval_ops.clear();
     sum.interval_overflow = 0;
+    sum.op_times.extend(sample.op_times);
     sum.errors += sample.errors;
     sum.first_error = sum.first_error.take().or(sample.first_error);
     for fallback in sample.fallbacks {
@@ -103,6 +104,7 @@ mod tests {
             interval_ns: 100,
             interval_ops: vec![ops],
             interval_overflow: 0,
+            op_times: Vec::new(),
             errors: 0,
             first_error: None,
             fallbacks: vec!["without".to_owned()],

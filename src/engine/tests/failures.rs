@@ -69,7 +69,7 @@ fn scripted(failing: usize, result: i32) -> Scripted {
 }
 
 fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample) {
-    let mut meter = Meter::new(1000, 1_000_000);
+    let mut meter = Meter::new(1000, 1_000_000, 0);
     let course = Course {
         offsets: &OFFSETS,
         cursor: Cursor::new(Pattern::Seq, OFFSETS.len(), 0, 0, false),

@@ -43,6 +43,7 @@ fn one_pass(kind: EngineKind, method: Method, queue_depth: u32) -> Spec {
         method,
         queue_depth,
         one_pass: true,
+        op_times: 0,
         null: None,
         limits: ops(u64::MAX),
         ..spec()

@@ -34,6 +34,7 @@ pub(super) fn spec() -> Spec {
         seed: 1,
         limits: ops(1000),
         interval_ns: 10_000_000,
+        op_times: 0,
         null: Some(NullModel {
             latency: Distribution::Constant(50_000.0),
             servers: 1,
@@ -60,6 +61,7 @@ pub(super) fn go(lanes: Vec<Lane<'_>>, spec: &Spec) -> Sample {
 fn what_a_lane_finds_out_is_refused_too() {
     let real = Spec {
         kind: EngineKind::Sync,
+        op_times: 0,
         null: None,
         ..spec()
     };
@@ -72,6 +74,7 @@ fn what_a_lane_finds_out_is_refused_too() {
         (
             preserve,
             Spec {
+                op_times: 0,
                 null: None,
                 ..spec()
             },
