@@ -87,6 +87,7 @@ pub struct Spec {
 
 /// When to stop issuing: once `time_ns` have passed and `min_ops` operations were issued, or
 /// `hard_ns` have passed, or `max_ops` were issued. What is in flight is then waited for.
+/// In an open loop, what was due before `time_ns` is still issued late, for as long again.
 /// Operations are those of all lanes together, split evenly over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
