@@ -146,14 +146,14 @@ fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
     drop(device);
 }
 
-/// Makes io_uring_setup(2) fail in the command, as the seccomp profiles of container runtimes do.
+/// Makes a system call fail in the command, as the seccomp profiles of container runtimes do.
 #[allow(unsafe_code)]
-fn without_io_uring(command: &mut Command) -> &mut Command {
+fn without(call: libc::c_long, command: &mut Command) -> &mut Command {
     let (load, jump, give) = (0x20, 0x15, 0x06); // BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let program = [
         op(load, 0, 0, 0), // seccomp_data.nr
-        op(jump, 0, 1, libc::SYS_io_uring_setup as u32),
+        op(jump, 0, 1, call as u32),
         op(give, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         op(give, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
@@ -193,7 +193,9 @@ fn blocked_io_uring_is_told_with_its_cause_and_the_ways_out() {
     ];
     let blocked = |more: &[&str]| {
         let mut command = program.command(&[&args[..], more].concat());
-        ran(without_io_uring(&mut command).output().unwrap())
+        ran(without(libc::SYS_io_uring_setup, &mut command)
+            .output()
+            .unwrap())
     };
     blocked(&[])
         .exits(4)
@@ -207,5 +209,33 @@ fn blocked_io_uring_is_told_with_its_cause_and_the_ways_out() {
     let record = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(cells(&record, "file")[0]["engine"], "sync");
     assert_eq!(record["notes"][0]["level"], "fallback");
+    assert_eq!(mount.names(), names);
+}
+
+/// A write that was queued and never submitted is not waited for.
+#[test]
+fn a_ring_that_cannot_be_entered_fails_its_cells_and_hangs_nothing() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let program = Program::new();
+    let names = mount.names();
+    for method in ["o_dsync", "fdatasync"] {
+        let args = [
+            "file",
+            mount.dir(),
+            "--sizes",
+            "4k",
+            "--method",
+            method,
+            "--rounds",
+            "1",
+        ];
+        let mut command = program.command(&args);
+        ran(without(libc::SYS_io_uring_enter, &mut command)
+            .output()
+            .unwrap())
+        .exits(1)
+        .prints("io_uring_enter");
+    }
     assert_eq!(mount.names(), names);
 }

@@ -12,7 +12,7 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
     let found = scratch::find(root, state.as_deref(), &args.directories);
     let mut status = status::MEASURED;
     for leftover in &found {
-        let folder = leftover.folder.display();
+        let folder = leftover.folder().display();
         if args.dry_run {
             terminal.print(&format!("{folder}: would be removed\n"))?;
             continue;

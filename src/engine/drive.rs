@@ -31,8 +31,8 @@ pub(super) struct Course<'a> {
 /// How a lane ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// Arrivals that were due when time ran out and were never issued.
-    pub(super) unissued: u64,
+    /// Arrivals that were due before time ran out were never issued.
+    pub(super) left_arrivals: bool,
 }
 
 /// What is in flight from a slot.
@@ -62,16 +62,12 @@ impl Course<'_> {
         if stop.load(Ordering::Relaxed) || issued >= self.limits.max_ops {
             return Step::End(Ending::default());
         }
-        // An arrival past the end is not waited for.
-        if self
-            .limits
-            .are_over(now_ns.max(due_ns).saturating_sub(self.origin_ns), issued)
-        {
-            let unissued = self.arrivals.map_or(0, |arrivals| {
-                let due = arrivals.count_before(now_ns.saturating_sub(self.origin_ns));
-                due.saturating_sub(issued)
-            });
-            return Step::End(Ending { unissued });
+        // An arrival past the end is not waited for. One before it is issued, however late it then
+        // is: leaving out just those that waited would flatter the latencies.
+        let since = |at_ns: u64| at_ns.saturating_sub(self.origin_ns);
+        if self.limits.are_over(since(due_ns), since(now_ns), issued) {
+            let left_arrivals = self.arrivals.is_some() && since(due_ns) < self.limits.time_ns;
+            return Step::End(Ending { left_arrivals });
         }
         if due_ns > now_ns {
             let until_ns = due_ns.min(now_ns + MAX_WAIT_NS);
@@ -167,10 +163,12 @@ pub(super) fn drive<P: Port>(
 }
 
 impl Limits {
-    /// Time has run out. The number of operations is judged apart.
+    /// Time has run out for an operation that was due at `due_ns`, now that it is `now_ns`, both
+    /// since the start. The number of operations is judged apart.
     #[inline]
-    fn are_over(&self, elapsed_ns: u64, issued: u64) -> bool {
-        (elapsed_ns >= self.time_ns && issued >= self.min_ops) || elapsed_ns >= self.hard_ns
+    fn are_over(&self, due_ns: u64, now_ns: u64, issued: u64) -> bool {
+        let is_late = due_ns >= self.time_ns || now_ns >= self.time_ns.saturating_mul(2);
+        (is_late && issued >= self.min_ops) || now_ns.max(due_ns) >= self.hard_ns
     }
 
     /// The share of lane `index` of `lanes`: the same times, and operations split evenly.

@@ -8,7 +8,7 @@ use crate::sys::clock::monotonic_ns;
 
 /// Before a time that is waited for, this long is spun, because a sleep ends late: by the timer
 /// slack (50 µs by default, prctl(2) PR_SET_TIMERSLACK) and by what waking a thread takes.
-pub(super) const SLEEP_SPIN_NS: u64 = 100_000;
+const SLEEP_SPIN_NS: u64 = 100_000;
 
 /// Arrivals at a fixed spacing, those of all lanes evenly interleaved.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +32,6 @@ impl Arrivals {
     #[inline]
     pub(super) fn due_ns(self, k: u64) -> u64 {
         (self.phase_ns + self.spacing_ns * k as f64) as u64
-    }
-
-    /// How many of the lane's arrivals are due before `elapsed_ns`.
-    pub(super) fn count_before(self, elapsed_ns: u64) -> u64 {
-        let after_first = elapsed_ns as f64 - self.phase_ns;
-        if after_first <= 0.0 {
-            0
-        } else {
-            (after_first / self.spacing_ns).ceil() as u64
-        }
     }
 }
 
@@ -78,15 +68,6 @@ mod tests {
             .flat_map(|k| (0..3).map(move |lane| Arrivals::new(3000.0, 3, lane).due_ns(k)))
             .collect();
         assert_eq!(due, [0, 333_333, 666_666, 1_000_000, 1_333_333, 1_666_666]);
-    }
-
-    #[test]
-    fn arrivals_before_a_time_are_counted() {
-        let arrivals = Arrivals::new(1000.0, 1, 0);
-        for (elapsed_ns, count) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
-            assert_eq!(arrivals.count_before(elapsed_ns), count, "{elapsed_ns}");
-        }
-        assert_eq!(Arrivals::new(1000.0, 2, 1).count_before(1_000_000), 0);
     }
 
     #[test]

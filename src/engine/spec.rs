@@ -1,7 +1,6 @@
 //! What the engine is asked to do.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 
 use nix::fcntl::OFlag;
 
@@ -26,11 +25,13 @@ pub struct Lane<'a> {
 pub enum To<'a> {
     /// An open file or device. Flags such as O_DIRECT and O_DSYNC are its own.
     Fd(BorrowedFd<'a>),
-    /// A path that each operation opens with `flags`, writes from offset 0 and closes, timed as a
+    /// A file that each operation opens with `flags`, writes from offset 0 and closes, timed as a
     /// whole.
     Reopen {
-        /// The file.
-        path: &'a Path,
+        /// The folder that it is in.
+        folder: BorrowedFd<'a>,
+        /// Its name there.
+        name: &'a str,
         /// Flags of each open(2), such as O_WRONLY | O_TRUNC.
         flags: OFlag,
     },
@@ -88,6 +89,7 @@ pub struct Spec {
 
 /// When to stop issuing: once `time_ns` have passed and `min_ops` operations were issued, or
 /// `hard_ns` have passed, or `max_ops` were issued. What is in flight is then waited for.
+/// In an open loop, what was due before `time_ns` is still issued late, for as long again.
 /// Operations are those of all lanes together, split evenly over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use nix::fcntl::{OFlag, open};
+use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{close, fdatasync, fsync};
 
@@ -56,8 +56,8 @@ impl Source<'_> {
 pub(super) enum Sink<'a> {
     /// An open file: pwritev2, and the sync that the method asks for.
     Fd(BorrowedFd<'a>),
-    /// A file that is opened, written from its start and closed again.
-    Reopen(CString, OFlag),
+    /// A file in a folder that is opened, written from its start and closed again.
+    Reopen(BorrowedFd<'a>, CString, OFlag),
 }
 
 /// One operation at a time, by plain system calls.
@@ -76,9 +76,9 @@ impl Calls<'_> {
         let bytes = self.source.of(offset_bytes, self.size_bytes);
         match &self.sink {
             Sink::Fd(fd) => self.write(*fd, bytes, offset_bytes),
-            Sink::Reopen(path, flags) => {
+            Sink::Reopen(folder, name, flags) => {
                 let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-                let fd = open(path.as_c_str(), *flags | OFlag::O_CLOEXEC, mode)?;
+                let fd = openat(folder, name.as_c_str(), *flags | OFlag::O_CLOEXEC, mode)?;
                 let written = self.write(fd.as_fd(), bytes, 0);
                 // Its error counts: close(2) is where some filesystems tell of a failed write.
                 let closed = close(fd);

@@ -1,16 +1,19 @@
 //! One scratch file: laid out, brought to a state before each pass, opened as a method asks.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+use nix::fcntl::{FallocateFlags, OFlag, PosixFadviseAdvice, fallocate, posix_fadvise};
 
+use super::held::HeldFolder;
 use crate::model::cell::{FileState, Method};
+use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::residency::cached_pages;
 
 /// Bytes written at a time while a file is laid out.
 const LAYOUT_CHUNK_BYTES: usize = 1 << 20;
@@ -18,7 +21,8 @@ const LAYOUT_CHUNK_BYTES: usize = 1 << 20;
 /// A file in a scratch folder, as long as a job's share of the span.
 #[derive(Debug)]
 pub struct ScratchFile {
-    path: PathBuf,
+    folder: HeldFolder,
+    name: String,
     state: FileState,
     span_bytes: u64,
 }
@@ -43,21 +47,19 @@ pub fn open_flags(method: Method, direct: bool) -> OFlag {
 }
 
 impl ScratchFile {
-    /// Makes a new file at `path` and fills it with `span_bytes` of incompressible bytes that
+    /// Makes a new file in `folder` and fills it with `span_bytes` of incompressible bytes that
     /// `seed` decides, so that every extent of it is written, and fsyncs it. `stop` ends that
     /// early, with [`io::ErrorKind::Interrupted`].
     pub(super) fn lay_out(
-        path: PathBuf,
+        folder: &HeldFolder,
+        name: String,
         state: FileState,
         span_bytes: u64,
         seed: u64,
         stop: &AtomicBool,
     ) -> io::Result<ScratchFile> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let file = folder.open_file(&name, flags)?;
         // Reserved in one piece, so that the extents are as few as the filesystem can make them.
         // Where it can't, writing alone does as well.
         let _ = fallocate(&file, FallocateFlags::empty(), 0, span_bytes as i64);
@@ -75,15 +77,30 @@ impl ScratchFile {
         }
         file.sync_all()?;
         Ok(ScratchFile {
-            path,
+            folder: folder.clone(),
+            name,
             state,
             span_bytes,
         })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where it was laid out, for messages: see [`ScratchFile::folder`].
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
+    }
+
+    /// The folder to open it in, by its name. Its path may lead elsewhere by now.
+    pub fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// Its name in its folder.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, flags: OFlag) -> io::Result<File> {
+        self.folder.open_file(&self.name, flags)
     }
 
     /// Its length when it is laid out.
@@ -109,14 +126,11 @@ impl ScratchFile {
                 file.sync_all()?;
             }
         }
+        let mut flags = flags | OFlag::O_WRONLY;
         let truncate = self.state == FileState::Trunc;
-        let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .truncate(truncate)
-            .custom_flags(flags.bits());
+        flags.set(OFlag::O_TRUNC, truncate);
         let begun_ns = monotonic_ns();
-        let file = options.open(&self.path)?;
+        let file = self.open(flags)?;
         let opened_ns = monotonic_ns();
         Ok(Opened {
             file,
@@ -126,12 +140,12 @@ impl ScratchFile {
 
     /// Opens the file for reading and writing, as it is.
     pub fn open_as_is(&self) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(&self.path)
+        self.open(OFlag::O_RDWR)
     }
 
     /// Cuts the file to nothing.
     fn empty(&self) -> io::Result<File> {
-        let file = OpenOptions::new().write(true).open(&self.path)?;
+        let file = self.open(OFlag::O_WRONLY)?;
         file.set_len(0)?;
         Ok(file)
     }
@@ -142,29 +156,19 @@ impl ScratchFile {
     /// `unit_bytes` and asking mincore(2) what stayed in memory, since a filesystem that ignores
     /// the flag doesn't say so.
     pub fn direct_ignored(&self, unit_bytes: u64) -> io::Result<Option<String>> {
-        let direct = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_DIRECT | libc::O_DSYNC)
-            .open(&self.path);
-        let file = match direct {
+        let file = match self.open(OFlag::O_RDWR | OFlag::O_DIRECT | OFlag::O_DSYNC) {
             Ok(file) => file,
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 return Ok(Some("the filesystem refuses O_DIRECT".to_owned()));
             }
             Err(error) => return Err(error),
         };
-        let mut block = crate::sys::buffer::Aligned::new(unit_bytes as usize)?;
+        let mut block = Aligned::new(unit_bytes as usize)?;
         fastrand::fill(&mut block);
         // What the layout left in the cache would be mistaken for what this write leaves.
-        nix::fcntl::posix_fadvise(
-            file.as_fd(),
-            0,
-            0,
-            nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED,
-        )?;
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
         file.write_all_at(&block, 0)?;
-        let cached = crate::sys::residency::cached_pages(file.as_fd(), unit_bytes)?;
+        let cached = cached_pages(&file, unit_bytes)?;
         Ok((cached > 0)
             .then(|| "the filesystem takes O_DIRECT but writes through its cache".to_owned()))
     }
@@ -191,9 +195,10 @@ mod tests {
         }
     }
 
-    fn laid_out(folder: &Path, state: FileState) -> ScratchFile {
+    fn laid_out(folder: &tempfile::TempDir, state: FileState) -> ScratchFile {
         let stop = AtomicBool::new(false);
-        ScratchFile::lay_out(folder.join(state.as_str()), state, 65_536, 7, &stop).unwrap()
+        let folder = HeldFolder::open(folder.path().to_owned()).unwrap();
+        ScratchFile::lay_out(&folder, state.to_string(), state, 65_536, 7, &stop).unwrap()
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
             (FileState::Append, 0),
             (FileState::Trunc, 0),
         ] {
-            let file = laid_out(folder.path(), state);
+            let file = laid_out(&folder, state);
             let opened = file.open_pass(OFlag::empty()).unwrap();
             assert_eq!(opened.file.metadata().unwrap().len(), len, "{state}");
             assert_eq!(
@@ -218,7 +223,7 @@ mod tests {
     #[test]
     fn a_laid_out_file_is_incompressible() {
         let folder = tempfile::tempdir().unwrap();
-        let file = laid_out(folder.path(), FileState::Overwrite);
+        let file = laid_out(&folder, FileState::Overwrite);
         let bytes = std::fs::read(file.path()).unwrap();
         let mut seen = [0u32; 256];
         bytes.iter().for_each(|&byte| seen[usize::from(byte)] += 1);
@@ -229,8 +234,10 @@ mod tests {
     fn a_stop_ends_the_layout() {
         let folder = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(true);
-        let path = folder.path().join("file");
-        let error = ScratchFile::lay_out(path, FileState::Overwrite, 65_536, 7, &stop).unwrap_err();
+        let folder = HeldFolder::open(folder.path().to_owned()).unwrap();
+        let state = FileState::Overwrite;
+        let error =
+            ScratchFile::lay_out(&folder, "file".to_owned(), state, 65_536, 7, &stop).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
     }
 }

@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+use nix::fcntl::OFlag;
+use nix::unistd::fsync;
 
 use crate::model::cell::FileState;
 use crate::sys::root::Root;
 
 use super::file::ScratchFile;
-use super::leftover::{OWNER_FILE, Owner, PREFIX, empty_and_remove};
+use super::held::HeldFolder;
+use super::leftover::{OWNER_FILE, Owner, PREFIX};
 
 /// Why there is no scratch file.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +58,8 @@ fn remedy(error: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct Scratch {
     directory: PathBuf,
-    folder: PathBuf,
-    /// The state folder's entry for it; none where there is no state folder.
-    entry: Option<PathBuf>,
+    folder: HeldFolder,
+    entry: Entry,
     files: Vec<ScratchFile>,
 }
 
@@ -72,28 +76,28 @@ impl Scratch {
             path: directory.to_owned(),
             source,
         };
-        let mut scratch = Scratch {
-            directory: directory.to_owned(),
-            folder: directory.join(&name),
-            entry: None,
-            files: Vec::new(),
-        };
-        // The entry comes first: a kill between the two leaves an entry for nothing, not a folder
-        // that nothing knows of.
-        let owner = Owner::this_process(root, &scratch.folder).map_err(failed)?;
+        let folder = directory.join(&name);
+        let owner = Owner::this_process(root, &folder).map_err(failed)?;
         let owner = serde_json::to_string(&owner)
             .map_err(io::Error::from)
             .map_err(failed)?;
-        if let Some(state) = state {
-            let entry = state.join(format!("{name}.json"));
-            fs::write(&entry, &owner).map_err(failed)?;
-            scratch.entry = Some(entry);
+        // The entry comes first: a kill between the two leaves an entry for nothing, not a folder
+        // that nothing knows of.
+        let entry = Entry(state.map(|state| state.join(format!("{name}.json"))));
+        if let Some(path) = &entry.0 {
+            fs::write(path, &owner).map_err(failed)?;
         }
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&scratch.folder)
+        let scratch = Scratch {
+            directory: directory.to_owned(),
+            folder: HeldFolder::make(folder).map_err(failed)?,
+            entry,
+            files: Vec::new(),
+        };
+        scratch
+            .folder
+            .open_file(OWNER_FILE, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)
+            .and_then(|mut file| file.write_all(owner.as_bytes()))
             .map_err(failed)?;
-        fs::write(scratch.folder.join(OWNER_FILE), &owner).map_err(failed)?;
         Ok(scratch)
     }
 
@@ -108,9 +112,9 @@ impl Scratch {
         stop: &AtomicBool,
     ) -> Result<(), ScratchError> {
         for job in 0..jobs {
-            let path = self.folder.join(format!("{state}-{span_bytes}-{job}"));
+            let name = format!("{state}-{span_bytes}-{job}");
             let seed = seed.wrapping_add(u64::from(job));
-            let file = ScratchFile::lay_out(path, state, span_bytes, seed, stop);
+            let file = ScratchFile::lay_out(&self.folder, name, state, span_bytes, seed, stop);
             self.files.push(file.map_err(|source| match source.kind() {
                 io::ErrorKind::Interrupted => ScratchError::Interrupted,
                 _ => ScratchError::LayOut {
@@ -120,12 +124,10 @@ impl Scratch {
             })?);
         }
         // The names are on disk too, so that no journal commit for them falls into a slice.
-        fs::File::open(&self.folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|source| ScratchError::LayOut {
-                path: self.directory.clone(),
-                source,
-            })
+        fsync(self.folder.as_fd()).map_err(|errno| ScratchError::LayOut {
+            path: self.directory.clone(),
+            source: errno.into(),
+        })
     }
 
     /// All files, in the order in which they were laid out.
@@ -143,15 +145,26 @@ impl Scratch {
     }
 }
 
+/// The state folder's entry for a scratch folder; none where there is no state folder. Dropping it
+/// removes it.
+#[derive(Debug)]
+struct Entry(Option<PathBuf>);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         // A folder that can't be removed keeps its entry, so that `syncprof clean` tells of it.
-        let gone = match empty_and_remove(&self.folder) {
-            Ok(()) => true,
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        };
-        if gone && let Some(entry) = &self.entry {
-            let _ = fs::remove_file(entry);
+        if let Err(error) = self.folder.remove()
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            self.entry.0 = None;
         }
     }
 }

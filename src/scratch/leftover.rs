@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::ioctl;
+use super::held::HeldFolder;
 use crate::sys::root::Root;
 
 /// What every scratch folder's name begins with.
@@ -70,12 +70,18 @@ fn parse_start_ticks(stat: &str) -> Option<u64> {
 }
 
 /// A scratch folder whose process is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Leftover {
-    /// The folder.
-    pub folder: PathBuf,
+    folder: HeldFolder,
     /// The state folder's entry for it, if that is how it was found.
     entry: Option<PathBuf>,
+}
+
+impl Leftover {
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 /// Finds what killed runs left: by the entries in `state`, and in each of `directories`. Folders of
@@ -83,15 +89,16 @@ pub struct Leftover {
 pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<Leftover> {
     let mut found: Vec<Leftover> = Vec::new();
     for entry in state.into_iter().flat_map(list) {
-        let Some(owner) = read_owner(&entry) else {
+        let text = fs::read_to_string(&entry);
+        let Some(owner) = text.ok().and_then(|text| parse_owner(&text)) else {
             continue;
         };
         if owner.is_alive(root) {
             continue;
         }
-        if is_scratch_name(&owner.folder) && is_ours(&owner.folder) {
+        if let Some(folder) = open_scratch(&owner.folder) {
             found.push(Leftover {
-                folder: owner.folder,
+                folder,
                 entry: Some(entry),
             });
         } else if !owner.folder.exists() && owner.folder.parent().is_some_and(Path::is_dir) {
@@ -100,12 +107,13 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
         }
     }
     for folder in directories.iter().flat_map(|directory| list(directory)) {
-        let known = found.iter().any(|leftover| leftover.folder == folder);
-        if known || !is_scratch_name(&folder) || !is_ours(&folder) {
+        if found.iter().any(|leftover| leftover.folder() == folder) {
             continue;
         }
-        let owner = read_owner(&folder.join(OWNER_FILE));
-        if !owner.is_some_and(|owner| owner.is_alive(root)) {
+        let Some(folder) = open_scratch(&folder) else {
+            continue;
+        };
+        if !read_owner(&folder).is_some_and(|owner| owner.is_alive(root)) {
             found.push(Leftover {
                 folder,
                 entry: None,
@@ -115,32 +123,14 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
     found
 }
 
-/// Removes a leftover: the immutable flag that a kill may have left on a file, the files, the
-/// folder, its entry. Only plain files directly in the folder are removed, so a folder that
-/// somebody put other things into stays, with an error.
+/// Removes a leftover and its entry. Only plain files directly in the folder are removed, so a
+/// folder that somebody put other things into stays, with an error.
 pub fn remove(leftover: &Leftover) -> io::Result<()> {
-    empty_and_remove(&leftover.folder)?;
+    leftover.folder.remove()?;
     if let Some(entry) = &leftover.entry {
         fs::remove_file(entry)?;
     }
     Ok(())
-}
-
-/// Removes the plain files in `folder`, then the folder.
-pub(super) fn empty_and_remove(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if !entry.file_type()?.is_file() {
-            continue;
-        }
-        if let Ok(file) = fs::File::open(entry.path())
-            && ioctl::is_immutable(&file).unwrap_or(false)
-        {
-            ioctl::set_immutable(&file, false)?;
-        }
-        fs::remove_file(entry.path())?;
-    }
-    fs::remove_dir(folder)
 }
 
 fn list(folder: &Path) -> Vec<PathBuf> {
@@ -153,20 +143,20 @@ fn list(folder: &Path) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-fn read_owner(path: &Path) -> Option<Owner> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+fn read_owner(folder: &HeldFolder) -> Option<Owner> {
+    let file = folder.open_file(OWNER_FILE, OFlag::O_RDONLY).ok()?;
+    parse_owner(&io::read_to_string(file).ok()?)
 }
 
-fn is_scratch_name(path: &Path) -> bool {
-    path.file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+fn parse_owner(text: &str) -> Option<Owner> {
+    serde_json::from_str(text).ok()
 }
 
-/// A real folder, not a link, that belongs to this user: nobody else can make us remove files by
-/// laying a folder of the right name.
-fn is_ours(folder: &Path) -> bool {
-    fs::symlink_metadata(folder)
-        .is_ok_and(|meta| meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw())
+/// A folder of a scratch folder's name, if it is a real one of this user.
+fn open_scratch(folder: &Path) -> Option<HeldFolder> {
+    let name = folder.file_name()?.to_string_lossy();
+    let folder = HeldFolder::open(folder.to_owned());
+    folder.ok().filter(|_| name.starts_with(PREFIX))
 }
 
 #[cfg(test)]
@@ -196,7 +186,7 @@ mod tests {
         let mut owner = Owner::this_process(&root, &folder).unwrap();
         lay(state.path(), &owner);
         let directories = [data.path().to_owned()];
-        assert_eq!(find(&root, Some(state.path()), &directories), []);
+        assert!(find(&root, Some(state.path()), &directories).is_empty());
 
         owner.start_ticks += 1;
         fs::remove_dir_all(&folder).unwrap();
@@ -206,22 +196,7 @@ mod tests {
         assert_eq!(find(&root, None, &directories).len(), 1);
         remove(&found[0]).unwrap();
         assert!(!folder.exists());
-        assert_eq!(find(&root, Some(state.path()), &directories), []);
-    }
-
-    #[test]
-    fn a_folder_with_foreign_things_in_it_stays() {
-        let data = tempfile::tempdir().unwrap();
-        let folder = data.path().join(format!("{PREFIX}2"));
-        fs::create_dir_all(folder.join("precious")).unwrap();
-        assert!(
-            remove(&Leftover {
-                folder: folder.clone(),
-                entry: None
-            })
-            .is_err()
-        );
-        assert!(folder.join("precious").is_dir());
+        assert!(find(&root, Some(state.path()), &directories).is_empty());
     }
 
     #[test]
@@ -230,6 +205,6 @@ mod tests {
         let precious = data.path().join("precious");
         fs::create_dir(&precious).unwrap();
         std::os::unix::fs::symlink(&precious, data.path().join(format!("{PREFIX}3"))).unwrap();
-        assert_eq!(find(&Root::host(), None, &[data.path().to_owned()]), []);
+        assert!(find(&Root::host(), None, &[data.path().to_owned()]).is_empty());
     }
 }

@@ -6,6 +6,7 @@
 
 mod file;
 mod folder;
+mod held;
 mod leftover;
 mod space;
 

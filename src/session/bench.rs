@@ -133,7 +133,8 @@ impl<'a> Bench<'a> {
         let payload = driver.payload;
         if spec.file_state == Some(FileState::TruncEach) {
             let to = |lane: usize| To::Reopen {
-                path: files[lane].path(),
+                folder: files[lane].folder(),
+                name: files[lane].name(),
                 flags: flags | OFlag::O_WRONLY,
             };
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));

@@ -102,12 +102,12 @@ const WARM_UP_NS: u64 = 10_000_000;
 /// No slice goes on for longer, however slow the device.
 const HARD_NS: u64 = 5_000_000_000;
 
-/// What the warm-up told about a cell.
-#[derive(Clone, Copy, Debug)]
+/// What is known of a cell from the slices so far, the warm-up's included.
+#[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Mean time of an operation.
     op_ns: u64,
-    /// Time of a slice that is not measured: opening, preparing, counters.
+    /// Time of the last slice that was not measured: opening, preparing, counters.
     overhead_ns: u64,
 }
 
@@ -122,6 +122,7 @@ pub fn run(
     let mut rounds = Rounds {
         begun_ns: slicer.now_ns(),
         sums: vec![latency_histogram(); record.cells.len()],
+        known: vec![Known::default(); record.cells.len()],
         random: fastrand::Rng::with_seed(record.run.seed),
         record,
         slicer,
@@ -136,6 +137,7 @@ pub fn run(
 struct Rounds<'a> {
     begun_ns: u64,
     sums: Vec<Histogram<u64>>,
+    known: Vec<Known>,
     random: fastrand::Rng,
     record: &'a mut Record,
     slicer: &'a mut dyn Slicer,
@@ -145,13 +147,13 @@ struct Rounds<'a> {
 
 impl Rounds<'_> {
     fn all(&mut self) -> anyhow::Result<Ended> {
-        let known = self.warm_up()?;
+        self.warm_up()?;
         for round in 0.. {
             if self.working().is_empty() {
                 return Ok(Ended::Failed);
             }
             let begun_ns = self.slicer.now_ns();
-            if !self.round(round, &known)? {
+            if !self.round(round)? {
                 return Ok(Ended::Interrupted);
             }
             self.record.run.rounds = round + 1;
@@ -183,14 +185,7 @@ impl Rounds<'_> {
     /// Runs each cell once without keeping what it measures: the first writes of a file or device
     /// pay for what later ones find done, and how long an operation takes decides how long slices
     /// are.
-    fn warm_up(&mut self) -> anyhow::Result<Vec<Known>> {
-        let mut known = vec![
-            Known {
-                op_ns: 0,
-                overhead_ns: 0
-            };
-            self.record.cells.len()
-        ];
+    fn warm_up(&mut self) -> anyhow::Result<()> {
         let ask = Ask {
             seed: self.random.u64(..),
             time_ns: WARM_UP_NS,
@@ -201,29 +196,22 @@ impl Rounds<'_> {
             if self.hooks.interrupted() {
                 break;
             }
-            let begun_ns = self.slicer.now_ns();
-            if let Some((_, outcome)) = self.slice(None, index, &ask)? {
-                let all_ns = self.slicer.now_ns() - begun_ns;
-                known[index] = Known {
-                    op_ns: outcome.slice.elapsed_ns / outcome.slice.ops.max(1),
-                    overhead_ns: all_ns.saturating_sub(outcome.slice.elapsed_ns),
-                };
-            }
+            self.slice(None, index, &ask)?;
         }
-        Ok(known)
+        Ok(())
     }
 
     /// One slice of each working cell. False if a signal ended it early.
-    fn round(&mut self, round: u32, known: &[Known]) -> anyhow::Result<bool> {
+    fn round(&mut self, round: u32) -> anyhow::Result<bool> {
         let mut order = self.working();
         self.random.shuffle(&mut order);
         let seed = self.random.u64(..);
-        let cells = order.len() as u64;
+        let share_ns = self.share_ns(round, order.len());
         for (position, index) in order.into_iter().enumerate() {
             if self.hooks.interrupted() {
                 return Ok(false);
             }
-            let time_ns = slice_ns(known[index], cells, self.pace);
+            let time_ns = slice_ns(self.known[index], share_ns);
             let ask = Ask {
                 seed,
                 time_ns,
@@ -240,6 +228,15 @@ impl Rounds<'_> {
             }
         }
         Ok(!self.hooks.interrupted())
+    }
+
+    /// What is left of the budget for each slice of `cells` cells from `round` on, if there are just
+    /// the fewest rounds, or as many as were asked for.
+    fn share_ns(&self, round: u32, cells: usize) -> u64 {
+        let used_ns = self.slicer.now_ns() - self.begun_ns;
+        let rounds = self.pace.rounds.unwrap_or(self.pace.min_rounds);
+        let slices = u64::from(rounds.saturating_sub(round).max(1)) * cells as u64;
+        self.pace.budget_ns.saturating_sub(used_ns) / slices.max(1)
     }
 
     /// Runs one slice: when it began, since the run's begin, and what it gave. A failed cell is
@@ -259,6 +256,8 @@ impl Rounds<'_> {
         self.hooks.before_slice(&progress, self.record);
         match self.slicer.slice(cell, ask) {
             Ok(outcome) => {
+                let all_ns = self.slicer.now_ns() - self.begun_ns - started_ns;
+                self.learn(cell, &outcome.slice, all_ns);
                 self.record.cells[cell].failed.clone_from(&outcome.failed);
                 for note in &outcome.notes {
                     if !self.record.notes.contains(note) {
@@ -273,6 +272,15 @@ impl Rounds<'_> {
             }
             Err(SliceError::Fatal(error)) => Err(error),
         }
+    }
+
+    /// `slice` took `all_ns`.
+    fn learn(&mut self, index: usize, slice: &Slice, all_ns: u64) {
+        let cell = &self.record.cells[index];
+        self.known[index] = Known {
+            op_ns: (cell.elapsed_ns + slice.elapsed_ns) / (cell.ops + slice.ops).max(1),
+            overhead_ns: all_ns.saturating_sub(slice.elapsed_ns),
+        };
     }
 
     fn keep(
@@ -305,60 +313,13 @@ impl Rounds<'_> {
     }
 }
 
-/// How long a slice of one of `cells` cells is: long enough for [`SLICE_OPS`] operations, and no
-/// longer than lets the fewest rounds, or as many as were asked for, fit the budget.
-fn slice_ns(known: Known, cells: u64, pace: &Pace) -> u64 {
+/// How long a slice is: long enough for [`SLICE_OPS`] operations, and no longer than fits its share
+/// of the budget.
+fn slice_ns(known: Known, share_ns: u64) -> u64 {
     let wanted_ns = SLICE_NS.max(known.op_ns.saturating_mul(SLICE_OPS));
-    let rounds = u64::from(pace.rounds.unwrap_or(pace.min_rounds)).max(1);
-    let fitting_ns = (pace.budget_ns / (cells * rounds).max(1)).saturating_sub(known.overhead_ns);
+    let fitting_ns = share_ns.saturating_sub(known.overhead_ns);
     wanted_ns.min(fitting_ns).max(1)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PACE: Pace = Pace {
-        budget_ns: 60_000_000_000,
-        min_rounds: 8,
-        rounds: None,
-    };
-
-    #[test]
-    fn a_fast_device_gets_short_slices() {
-        let known = Known {
-            op_ns: 30_000,
-            overhead_ns: 1_000_000,
-        };
-        assert_eq!(slice_ns(known, 24, &PACE), SLICE_NS);
-    }
-
-    #[test]
-    fn a_disk_of_120_turns_a_second_gets_slices_of_16_writes() {
-        let known = Known {
-            op_ns: 8_300_000,
-            overhead_ns: 1_000_000,
-        };
-        assert_eq!(slice_ns(known, 24, &PACE), 16 * 8_300_000);
-    }
-
-    #[test]
-    fn the_fewest_rounds_fit_the_budget() {
-        let known = Known {
-            op_ns: 100_000_000,
-            overhead_ns: 12_500_000,
-        };
-        assert_eq!(slice_ns(known, 24, &PACE), 300_000_000);
-        assert_eq!(
-            slice_ns(
-                Known {
-                    op_ns: u64::MAX,
-                    overhead_ns: u64::MAX
-                },
-                24,
-                &PACE
-            ),
-            1
-        );
-    }
-}
+mod tests;

@@ -218,6 +218,16 @@ impl Ring<'_> {
         if self.sqpoll && min_complete == 0 && !wake {
             return Ok(());
         }
+        self.call(to_submit, wake, min_complete, timeout_ns)
+    }
+
+    fn call(
+        &self,
+        to_submit: u32,
+        wake: bool,
+        min_complete: u32,
+        timeout_ns: Option<u64>,
+    ) -> io::Result<()> {
         // GETEVENTS also without a minimum: deferred task work and polling happen only then.
         let mut flags = io_uring::EnterFlags::GETEVENTS;
         if wake {
@@ -235,7 +245,8 @@ impl Ring<'_> {
             sigmask: 0,
             sigmask_bytes: 0,
             min_wait_us: 0,
-            timespec: ptr::from_ref(&time).addr() as u64,
+            // Exposed, because the kernel reads through the number.
+            timespec: ptr::from_ref(&time).expose_provenance() as u64,
         };
         let (pointer, pointer_bytes) = if timeout_ns.is_some() && self.timed_waits {
             flags |= io_uring::EnterFlags::EXT_ARG;
@@ -304,10 +315,23 @@ impl Ring<'_> {
 
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
-        // Until the kernel has answered, it may read the memory. There is nothing else to do than
-        // to wait, however long that takes; a time-out is the caller's business.
-        while self.in_flight > 0 {
-            if self.enter(1, None).is_err() {
+        // What the kernel has not taken, it never will: writes that an error or a panic left queued
+        // are not made. Its polling thread takes them at any time.
+        let untaken = if self.sqpoll {
+            0
+        } else {
+            let entries = if self.sync.is_some() { 2 } else { 1 };
+            (self.ring.submission().len() / entries) as u32
+        };
+        // Until the kernel has answered for the others, it may read the memory. There is nothing
+        // else to do than to wait, however long that takes; a time-out is the caller's business.
+        while self.in_flight > untaken {
+            let waited = if self.sqpoll {
+                self.enter(1, None)
+            } else {
+                self.call(0, false, 1, None)
+            };
+            if waited.is_err() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             self.reap(|_| {});
@@ -339,6 +363,34 @@ impl Timespec {
         Timespec {
             seconds: (ns / 1_000_000_000) as i64,
             nanoseconds: (ns % 1_000_000_000) as i64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_write_that_was_never_submitted_is_not_made() {
+        for durability in [Durability::Descriptor, Durability::Fdatasync] {
+            let file = tempfile::tempfile().unwrap();
+            let config = Config {
+                fd: file.as_fd(),
+                memory: Memory::Slots(4096),
+                slots: 2,
+                durability,
+                sqpoll: false,
+                iopoll: false,
+            };
+            with_ring(&config, |ring| {
+                ring.push(0, 0, 4096, 0).unwrap();
+                ring.enter(1, None).unwrap();
+                ring.push(1, 0, 4096, 4096).unwrap();
+            })
+            .unwrap();
+            assert_eq!(file.metadata().unwrap().len(), 4096, "{durability:?}");
         }
     }
 }

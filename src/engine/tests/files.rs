@@ -181,11 +181,15 @@ fn buffered_writes_need_no_alignment() {
 fn a_file_that_each_write_truncates_holds_one_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
+    let place = File::open(folder.path()).unwrap();
     std::fs::write(&path, [1; 20_000]).unwrap();
     for (kind, told) in [(EngineKind::Sync, 0), (EngineKind::Uring, 1)] {
-        let flags = OFlag::O_WRONLY | OFlag::O_TRUNC;
         let lane = Lane {
-            to: To::Reopen { path: &path, flags },
+            to: To::Reopen {
+                folder: place.as_fd(),
+                name: "file",
+                flags: OFlag::O_WRONLY | OFlag::O_TRUNC,
+            },
             ..nothing()
         };
         let sample = go(vec![lane], &one_pass(kind, Method::Fdatasync, 1));
@@ -199,10 +203,14 @@ fn a_file_that_each_write_truncates_holds_one_write() {
 
 #[test]
 fn a_file_that_cannot_be_opened_is_a_failed_write() {
-    let flags = OFlag::O_WRONLY;
-    let path = std::path::Path::new("/nonexistent/file");
+    let folder = tempfile::tempdir().unwrap();
+    let place = File::open(folder.path()).unwrap();
     let lane = Lane {
-        to: To::Reopen { path, flags },
+        to: To::Reopen {
+            folder: place.as_fd(),
+            name: "missing",
+            flags: OFlag::O_WRONLY,
+        },
         ..nothing()
     };
     let sample = go(vec![lane], &one_pass(EngineKind::Sync, Method::None, 1));
@@ -264,10 +272,10 @@ fn one_job_that_cannot_start_ends_the_run_without_a_write() {
         to: To::Fd(file.as_fd()),
         ..nothing()
     };
-    let path = std::path::Path::new(std::ffi::OsStr::new("a\0b"));
     let bad = Lane {
         to: To::Reopen {
-            path,
+            folder: file.as_fd(),
+            name: "a\0b",
             flags: OFlag::O_WRONLY,
         },
         ..nothing()
@@ -339,6 +347,7 @@ fn a_ring_dropped_by_a_panic_has_drained_its_writes() {
                 ring.push(9, 0, 4096, 0).unwrap_err().raw_os_error(),
                 Some(libc::EFAULT)
             );
+            ring.enter(0, None).unwrap();
             panic!("on purpose");
         })
         .unwrap();

@@ -196,29 +196,29 @@ fn limits_are_exact() {
 }
 
 #[test]
-fn time_ends_an_open_loop_and_the_missing_arrivals_are_told() {
-    let overloaded = Spec {
-        rate_per_s: Some(40_000.0),
-        limits: limits(10_000_000, 0, u64::MAX, u64::MAX),
-        ..spec()
+fn arrivals_before_an_open_loops_end_are_issued_late_or_told() {
+    let at = |rate| {
+        go(
+            vec![nothing()],
+            &Spec {
+                rate_per_s: Some(rate),
+                limits: limits(10_000_000, 0, u64::MAX, u64::MAX),
+                ..spec()
+            },
+        )
     };
-    // 400 arrivals are due in 10 ms, 200 are served.
-    let sample = go(vec![nothing()], &overloaded);
-    assert_eq!(sample.ops, 200);
-    assert_eq!(sample.fallbacks.len(), 1);
-    assert!(
-        sample.fallbacks[0].contains(" 200 writes"),
-        "{:?}",
-        sample.fallbacks
-    );
+    // 300 arrivals are due in 10 ms and take 15 ms: the last waits most, and counts.
+    let late = at(30_000.0);
+    assert_eq!((late.ops, late.fallbacks.len()), (300, 0));
+    assert!(close(late.histogram.max(), 15e6 - 299.0 * 1e9 / 3e4, 1e-3));
+    // 600 are due, 400 are served in twice the time.
+    let (over, more) = (at(60_000.0), at(80_000.0));
+    assert_eq!((over.ops, more.ops), (400, 400));
+    assert!(over.fallbacks[0].contains("latencies are missing"));
+    // Told once for a whole run of slices.
+    assert_eq!(over.fallbacks, more.fallbacks);
     // A rate that is kept leaves none, also when the next arrival lies past the end.
-    let kept = go(
-        vec![nothing()],
-        &Spec {
-            rate_per_s: Some(250.0),
-            ..overloaded
-        },
-    );
+    let kept = at(250.0);
     assert_eq!((kept.ops, kept.fallbacks.len()), (3, 0));
 }
 

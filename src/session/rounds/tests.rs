@@ -1,0 +1,189 @@
+//! Rounds over a device that is slow, fails or is interrupted, on a virtual clock.
+
+use super::*;
+use crate::model::fixture::{Builder, slice};
+
+const MS: u64 = 1_000_000;
+const BUDGET_NS: u64 = 60_000 * MS;
+
+/// What a slice and each of its operations take.
+struct Device {
+    now_ns: u64,
+    op_ns: u64,
+    overhead_ns: u64,
+    /// Slices so far.
+    slices: u64,
+    /// This slice, from 0, takes that much longer before its first operation.
+    stall: (u64, u64),
+    /// This slice fails.
+    fails: Option<u64>,
+}
+
+fn device(op_ns: u64, overhead_ns: u64) -> Device {
+    Device {
+        now_ns: 0,
+        op_ns,
+        overhead_ns,
+        slices: 0,
+        stall: (u64::MAX, 0),
+        fails: None,
+    }
+}
+
+impl Slicer for Device {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn slice(&mut self, _: usize, ask: &Ask) -> Result<Outcome, SliceError> {
+        let number = self.slices;
+        self.slices += 1;
+        if self.fails == Some(number) {
+            return Err(SliceError::Cell("it broke".to_owned()));
+        }
+        let stall_ns = if self.stall.0 == number {
+            self.stall.1
+        } else {
+            0
+        };
+        let ops = ask.time_ns.div_ceil(self.op_ns).max(ask.min_ops);
+        let elapsed_ns = stall_ns + ops * self.op_ns;
+        let slice = slice(0, ops, 4096, elapsed_ns, String::new(), None);
+        self.now_ns += self.overhead_ns + slice.elapsed_ns;
+        let mut histogram = latency_histogram();
+        histogram.saturating_record_n(self.op_ns, ops);
+        Ok(Outcome {
+            slice,
+            histogram,
+            failed: None,
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// A signal comes before this slice.
+struct Signal(u64);
+
+impl Hooks for Signal {
+    fn before_slice(&mut self, _: &Progress, _: &Record) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    fn after_round(&mut self, _: &Record) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn precise(&self, _: &Record) -> bool {
+        false
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+fn ran(cells: u64, device: &mut Device, signal: u64) -> Record {
+    let mut builder = Builder::new("raw").device("raw");
+    for index in 0..cells {
+        builder = builder.cell("raw", None, 512 + index, 1.0, 1);
+    }
+    let mut record = builder.record;
+    record.run.rounds = 0;
+    for cell in &mut record.cells {
+        *cell = totals::empty_cell(cell.spec.clone());
+    }
+    let pace = Pace {
+        budget_ns: BUDGET_NS,
+        min_rounds: 8,
+        rounds: None,
+    };
+    run(&mut record, device, &pace, &mut Signal(signal)).unwrap();
+    record
+}
+
+/// Operations of each slice of each cell, the rounds that were complete, and why it ended.
+fn ops(record: &Record) -> (Vec<Vec<u64>>, u32, Ended) {
+    let cells = record.cells.iter();
+    let ops = cells.map(|cell| cell.slices.iter().map(|slice| slice.ops).collect());
+    (ops.collect(), record.run.rounds, record.run.ended.unwrap())
+}
+
+#[test]
+fn a_fast_device_gets_short_slices_for_all_of_the_budget() {
+    let (ops, rounds, ended) = ops(&ran(4, &mut device(30_000, MS), u64::MAX));
+    assert!(ops.iter().flatten().all(|&ops| ops == SLICE_NS / 30_000));
+    // Each slice takes 61 ms, each round four of them.
+    assert_eq!((rounds, ended), (60_000 / (4 * 61), Ended::Budget));
+}
+
+#[test]
+fn a_disk_of_120_turns_a_second_gets_slices_of_16_writes() {
+    let (ops, rounds, _) = ops(&ran(4, &mut device(8_300_000, MS), u64::MAX));
+    assert!(ops.iter().flatten().all(|&ops| ops == SLICE_OPS));
+    assert!(rounds >= 100, "{rounds}");
+}
+
+#[test]
+fn eight_rounds_of_a_slow_device_fit_the_budget() {
+    // 24 cells; 10 ms a write; pinning the blocks of a scratch file costs journal commits.
+    for overhead_ns in [0, 50 * MS, 150 * MS, 250 * MS] {
+        let record = ran(24, &mut device(10 * MS, overhead_ns), u64::MAX);
+        assert!(record.run.rounds >= 8);
+        let over_ns = record.run.elapsed_ns.saturating_sub(BUDGET_NS);
+        // The last write of each slice of a round may begin just before its end.
+        assert!(over_ns <= 24 * 10 * MS, "{overhead_ns}: {over_ns}");
+        assert!(record.run.elapsed_ns > BUDGET_NS * 9 / 10);
+    }
+}
+
+#[test]
+fn a_disk_that_had_to_spin_up_is_known_better_after_a_round() {
+    let mut disk = device(10 * MS, MS);
+    disk.stall = (0, 8_000 * MS);
+    let (ops, _, _) = ops(&ran(2, &mut disk, u64::MAX));
+    assert!(
+        ops.iter()
+            .all(|cell| cell[1..].iter().all(|&ops| ops == SLICE_OPS)),
+        "{ops:?}"
+    );
+}
+
+#[test]
+fn a_cell_that_fails_midway_keeps_what_it_measured_and_the_other_goes_on() {
+    let mut device = device(10 * MS, MS);
+    // Two warm-up slices, two whole rounds, then the first of the third.
+    device.fails = Some(6);
+    let record = ran(2, &mut device, u64::MAX);
+    let mut cells: Vec<_> = record.cells.iter().collect();
+    cells.sort_by_key(|cell| cell.slices.len());
+    assert_eq!(cells[0].failed.as_deref(), Some("it broke"));
+    assert_eq!((cells[0].slices.len(), cells[0].ops), (2, 2 * SLICE_OPS));
+    assert_eq!(cells[1].failed, None);
+    assert_eq!(cells[1].slices.len(), record.run.rounds as usize);
+}
+
+#[test]
+fn no_working_cell_ends_the_run() {
+    let mut device = device(10 * MS, MS);
+    device.fails = Some(0);
+    let record = ran(1, &mut device, u64::MAX);
+    assert_eq!(ops(&record), (vec![vec![]], 0, Ended::Failed));
+    assert!(record.cells[0].failed.is_some());
+}
+
+#[test]
+fn a_signal_keeps_the_slices_of_the_round_that_it_cuts_short() {
+    // Two warm-up slices, one round, and one slice of the next.
+    let record = ran(2, &mut device(10 * MS, MS), 5);
+    let (ops, rounds, ended) = ops(&record);
+    assert_eq!((rounds, ended), (1, Ended::Interrupted));
+    assert_eq!(ops.iter().map(Vec::len).sum::<usize>(), 3);
+    for cell in &record.cells {
+        let decoded = crate::model::histogram::decode(&cell.histogram_v2).unwrap();
+        assert_eq!(decoded.len(), cell.ops);
+    }
+    // In the warm-up already: nothing is measured.
+    let record = ran(2, &mut device(10 * MS, MS), 1);
+    assert_eq!(record.run.ended, Some(Ended::Interrupted));
+    assert!(record.cells.iter().all(|cell| cell.slices.is_empty()));
+}
