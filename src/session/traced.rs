@@ -1,0 +1,252 @@
+//! Traced slices: short runs of a cell with the kernel's events recorded, between the slices that
+//! are measured. They tell where the bytes and the time of a write went, and feed no other figure.
+
+use std::ops::Range;
+
+use crate::model::cell::CellSpec;
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::record::{Level, Note, Record};
+use crate::model::sample::{OpTime, Sample};
+use crate::model::trace::{Class, ClassTraffic, Traced};
+use crate::model::traffic::BlockStat;
+use crate::observe::attribute::{self, Attributed, Request, Scope};
+use crate::observe::phases;
+use crate::observe::tracer::{NoTrace, Tracer};
+use crate::sys::root::Root;
+use crate::target;
+
+use super::rounds::SliceError;
+use super::tally::Tally;
+
+/// Writes of a traced slice, at most: enough for a p99 over a few slices, and few enough to keep.
+pub(super) const MAX_OPS: usize = 512;
+
+/// Whether to trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// Where the kernel lets us; it is told where it doesn't.
+    Auto,
+    /// Not without.
+    On,
+    /// Not.
+    Off,
+}
+
+/// Opens the tracer for all disks of the record's targets. Where nothing can be traced, that is a
+/// note, unless tracing was asked for.
+pub(super) fn open(
+    root: &Root,
+    record: &mut Record,
+    tracing: Tracing,
+) -> Result<Option<Tracer>, NoTrace> {
+    let mut devices: Vec<DevId> = Vec::new();
+    for target in &record.targets {
+        for dev in traced_devices(&target.stack) {
+            if !devices.contains(&dev) {
+                devices.push(dev);
+            }
+        }
+    }
+    if tracing == Tracing::Off || (devices.is_empty() && tracing == Tracing::Auto) {
+        return Ok(None);
+    }
+    match Tracer::open(root, &devices) {
+        Ok(tracer) => Ok(Some(tracer)),
+        Err(error) if tracing == Tracing::On => Err(error),
+        Err(error) => {
+            record.notes.push(Note {
+                level: Level::Remark,
+                target: None,
+                text: format!("where the time goes is not traced: {error}"),
+            });
+            Ok(None)
+        }
+    }
+}
+
+/// The device on top, and its disk if it is a partition: requests carry the whole disk.
+fn traced_devices(stack: &[DeviceFacts]) -> impl Iterator<Item = DevId> {
+    let top = stack.first();
+    let disk = stack.get(1).filter(|_| top.is_some_and(is_partition));
+    top.into_iter().chain(disk).map(|device| device.dev)
+}
+
+fn is_partition(device: &DeviceFacts) -> bool {
+    device.kind == DeviceKind::Partition
+}
+
+/// What attribution must know of a target, but for the blocks of the data; none where the target
+/// lies on no block device.
+pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
+    let target = record.targets.iter().find(|target| target.id == id)?;
+    let top = target.stack.first()?;
+    let disk = if is_partition(top) {
+        target.stack.get(1)?
+    } else {
+        top
+    };
+    let start_bytes = top.partition_start_bytes.filter(|_| is_partition(top));
+    let start_bytes = start_bytes.unwrap_or(0);
+    let mount = target.mount.as_ref();
+    let journal = mount.and_then(|mount| target::journal_ranges(root, mount));
+    Some(Scope {
+        disk: disk.dev,
+        target: start_bytes..start_bytes + top.size_bytes,
+        data: Vec::new(),
+        data_moves: false,
+        journal: journal.unwrap_or_default(),
+        own_pid: std::process::id(),
+        fs_type: mount.map(|mount| mount.fs_type.clone()),
+    })
+}
+
+/// Records the passes of one slice.
+pub(super) struct Recorder<'a> {
+    tracer: &'a mut Tracer,
+    scope: &'a Scope,
+    passes: Vec<Pass>,
+}
+
+/// One pass, attributed.
+struct Pass {
+    attributed: Attributed,
+    op_times: Vec<OpTime>,
+    events: u64,
+    lost: u64,
+}
+
+/// What is written by a pass, in bytes of the target.
+pub(super) struct Data {
+    /// The blocks, as far as they are known.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// They may be others for each write.
+    pub(super) moves: bool,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(tracer: &'a mut Tracer, scope: &'a Scope) -> Recorder<'a> {
+        Recorder {
+            tracer,
+            scope,
+            passes: Vec::new(),
+        }
+    }
+
+    pub(super) fn start(&mut self) -> Result<(), SliceError> {
+        self.tracer.start().map_err(|e| untraced(&e))
+    }
+
+    pub(super) fn stop(&mut self, op_times: Vec<OpTime>, data: Data) -> Result<(), SliceError> {
+        let trace = self.tracer.stop().map_err(|e| untraced(&e))?;
+        let scope = Scope {
+            data: data.ranges,
+            data_moves: data.moves,
+            ..self.scope.clone()
+        };
+        self.passes.push(Pass {
+            attributed: attribute::attribute(&trace.events, &scope),
+            op_times,
+            events: trace.events.len() as u64,
+            lost: trace.lost,
+        });
+        Ok(())
+    }
+
+    /// The slice, once its passes are done.
+    pub(super) fn slice(self, sample: &Sample, tally: &Tally) -> TracedSlice {
+        let counted = tally.devices.iter().find(|d| d.dev == self.scope.disk);
+        TracedSlice {
+            dev: self.scope.disk,
+            ops: sample.ops,
+            bytes: sample.bytes,
+            elapsed_ns: sample.elapsed_ns,
+            counted: counted.map_or_else(BlockStat::default, |device| device.counted),
+            passes: self.passes,
+        }
+    }
+}
+
+fn untraced(error: &std::io::Error) -> SliceError {
+    SliceError::Cell(format!("cannot record the kernel's events: {error}"))
+}
+
+/// One traced slice of a cell.
+pub struct TracedSlice {
+    dev: DevId,
+    ops: u64,
+    bytes: u64,
+    elapsed_ns: u64,
+    counted: BlockStat,
+    passes: Vec<Pass>,
+}
+
+/// All traced slices of a cell so far.
+#[derive(Default)]
+pub(super) struct Kept {
+    slices: Vec<TracedSlice>,
+}
+
+impl Kept {
+    pub(super) fn add(&mut self, slice: TracedSlice) {
+        self.slices.push(slice);
+    }
+
+    /// What they tell together; none if there is no slice.
+    pub(super) fn traced(&self, spec: &CellSpec) -> Option<Traced> {
+        let dev = self.slices.first()?.dev;
+        let sum = |of: fn(&TracedSlice) -> u64| self.slices.iter().map(of).sum();
+        let passes = || self.slices.iter().flat_map(|slice| &slice.passes);
+        let anatomy = if one_at_a_time(spec) {
+            // Where events were lost, a write would seem to wait for nothing.
+            let whole = || passes().filter(|pass| pass.lost == 0);
+            let requests: Vec<Request> =
+                whole().flat_map(|pass| pass.attributed.requests.iter().copied()).collect();
+            let ops: Vec<OpTime> = whole().flat_map(|pass| pass.op_times.iter().copied()).collect();
+            phases::phases(&requests, &ops)
+        } else {
+            phases::Anatomy::default()
+        };
+        let mut counted = BlockStat::default();
+        for slice in &self.slices {
+            counted = counted.plus(&slice.counted);
+        }
+        Some(Traced {
+            dev,
+            slices: self.slices.len() as u32,
+            ops: sum(|slice| slice.ops),
+            bytes: sum(|slice| slice.bytes),
+            elapsed_ns: sum(|slice| slice.elapsed_ns),
+            events: passes().map(|pass| pass.events).sum(),
+            lost_events: passes().map(|pass| pass.lost).sum(),
+            classes: classes(passes().map(|pass| &pass.attributed)),
+            counted,
+            phase_ops: anatomy.ops,
+            phases: anatomy.phases,
+            phase_latency_ns: anatomy.latency_ns,
+            typical: anatomy.typical,
+        })
+    }
+}
+
+/// A write's time can be told from its neighbours' only where there is one at a time.
+fn one_at_a_time(spec: &CellSpec) -> bool {
+    spec.axes.queue_depth == 1 && spec.axes.jobs == 1 && spec.axes.rate_per_s.is_none()
+}
+
+fn classes<'p>(parts: impl Iterator<Item = &'p Attributed>) -> Vec<ClassTraffic> {
+    let none = |class| ClassTraffic {
+        class,
+        requests: 0,
+        fua_requests: 0,
+        bytes: 0,
+    };
+    let mut sums = Class::ALL.map(none);
+    for traffic in parts.flat_map(|part| &part.classes) {
+        for sum in sums.iter_mut().filter(|sum| sum.class == traffic.class) {
+            sum.requests += traffic.requests;
+            sum.fua_requests += traffic.fua_requests;
+            sum.bytes += traffic.bytes;
+        }
+    }
+    sums.to_vec()
+}
