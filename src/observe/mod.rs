@@ -2,4 +2,6 @@
 //! path.
 
 pub mod blockstat;
+pub mod event;
+pub mod rwbs;
 pub mod workers;
