@@ -2,4 +2,10 @@
 //! path.
 
 pub mod blockstat;
+pub mod decode;
+pub mod event;
+pub mod format;
+pub mod rwbs;
+mod tracefs;
+pub mod tracer;
 pub mod workers;
