@@ -208,9 +208,24 @@ pub(super) struct Control {
     /// Go on with the sync engine where io_uring is blocked
     #[arg(long)]
     pub(super) fallback: bool,
+    /// Record the kernel's events in slices of their own, to tell where the time goes: auto (where
+    /// the kernel lets us), on (not without), off
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(super) trace: Trace,
     /// Print the cells and write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// When to trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Trace {
+    /// Where the kernel lets us
+    Auto,
+    /// Not without
+    On,
+    /// Not
+    Off,
 }
 
 /// Where results go.

@@ -10,10 +10,10 @@ use crate::model::cell::CellSpec;
 use crate::model::record::{Ended, Level, Record};
 use crate::report;
 use crate::scratch;
-use crate::session::{self, Bench, Pace, Saver, Survey, Wish};
+use crate::session::{self, Bench, Pace, Saver, Survey, Tracing, Wish};
 use crate::sys::root::Root;
 
-use super::args::{File, Gap, Measure, Raw, Writing};
+use super::args::{File, Gap, Measure, Raw, Trace, Writing};
 use super::config::{self, UsageError};
 use super::confirm::confirmation;
 use super::output::Terminal;
@@ -87,6 +87,11 @@ fn run(
     let stop = signals::watch().context("cannot watch for signals")?;
     wish.overwrite = writing.is_some_and(|writing| writing.overwrite);
     let rounds = wish.settings.rounds;
+    let tracing = match measure.control.trace {
+        Trace::Auto => Tracing::Auto,
+        Trace::On => Tracing::On,
+        Trace::Off => Tracing::Off,
+    };
     let survey = session::survey(root, wish)?;
     if measure.control.dry_run {
         terminal.print(&cells_text(&survey))?;
@@ -108,7 +113,7 @@ fn run(
         };
         let stalled =
             Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
-        let mut bench = Bench::new(root, &mut record, places, &stop, stalled)?;
+        let mut bench = Bench::new(root, &mut record, places, &stop, tracing, stalled)?;
         let mut screen = Screen::new(terminal, &saver, &stop, &record);
         session::run(&mut record, &mut bench, &pace, &mut screen)?;
     }

@@ -11,6 +11,7 @@ use crate::engine::{self, Data, EngineError, Lane, Limits, To};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::record::{Level, Note, Record, Slice};
 use crate::model::sample::Sample;
+use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
 use crate::sys::clock;
@@ -21,6 +22,7 @@ use super::passes::{self, Left};
 use super::place::{Place, Target};
 use super::rounds::{Ask, Outcome, SliceError, Slicer};
 use super::tally::{Observed, Tally};
+use super::traced::{self, Recorder, TracedSlice, Tracing};
 
 /// Width of the intervals in which a slice's operations are counted.
 const INTERVAL_NS: u64 = 10_000_000;
@@ -36,6 +38,8 @@ pub struct Bench<'a> {
     targets: Vec<Target>,
     cells: Vec<Plan>,
     workers: Workers,
+    /// None where nothing is traced.
+    tracer: Option<Tracer>,
     stalled: Stalled<'a>,
 }
 
@@ -46,6 +50,7 @@ impl<'a> Bench<'a> {
         record: &mut Record,
         places: Vec<(String, Place)>,
         stop: &'a AtomicBool,
+        tracing: Tracing,
         stalled: Stalled<'a>,
     ) -> anyhow::Result<Bench<'a>> {
         let stack_of = |id: &str| {
@@ -58,6 +63,7 @@ impl<'a> Bench<'a> {
             .into_iter()
             .map(|(id, place)| Target {
                 stack: stack_of(&id),
+                scope: traced::scope(root, record, &id),
                 id,
                 place,
                 fds: Vec::new(),
@@ -73,6 +79,7 @@ impl<'a> Bench<'a> {
             target: None,
             text,
         }));
+        let tracer = traced::open(root, record, tracing)?;
         Ok(Bench {
             root,
             stop,
@@ -80,20 +87,21 @@ impl<'a> Bench<'a> {
             targets,
             cells,
             workers,
+            tracer,
             stalled,
         })
     }
 
-    fn drive(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
+    fn drive(&mut self, index: usize, ask: &Ask, traced: bool) -> Result<Driven, SliceError> {
         let Plan {
             target, ref spec, ..
         } = self.cells[index];
         if spec.role == Role::File {
-            return self.drive_files(index, ask);
+            return self.drive_files(index, ask, traced);
         }
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         self.targets[target].open(flags).map_err(cell_error)?;
-        self.drive_device(index, flags, ask)
+        self.drive_device(index, flags, ask, traced)
     }
 
     fn drive_device(
@@ -101,8 +109,9 @@ impl<'a> Bench<'a> {
         index: usize,
         flags: OFlag,
         ask: &Ask,
+        traced: bool,
     ) -> Result<Driven, SliceError> {
-        let (mut driver, plan, target) = self.driver(index, ask);
+        let (mut driver, plan, target) = self.driver(index, ask, traced);
         let opened = target.fds.iter().find(|(known, _)| *known == flags);
         let Some((grant, (_, fd))) = target.place.grant().zip(opened) else {
             return Err(SliceError::Cell("there is no device to write".to_owned()));
@@ -117,13 +126,14 @@ impl<'a> Bench<'a> {
         };
         let held = grant.hold().map_err(cell_error)?;
         let lanes = lanes(&plan.offsets, ask.seed, &|_| To::Fd(fd.as_fd()), &data);
-        let sample = driver.pass(lanes, Left::of(ask), &[fd.as_fd()]);
+        let data = || Ok(traced::Data::at(&plan.offsets, plan.spec.axes.size_bytes));
+        let sample = driver.pass(lanes, Left::of(ask), &[fd.as_fd()], &data);
         held.release().map_err(cell_error)?;
         Ok(driver.driven(sample?, Vec::new()))
     }
 
-    fn drive_files(&mut self, index: usize, ask: &Ask) -> Result<Driven, SliceError> {
-        let (mut driver, plan, target) = self.driver(index, ask);
+    fn drive_files(&mut self, index: usize, ask: &Ask, traced: bool) -> Result<Driven, SliceError> {
+        let (mut driver, plan, target) = self.driver(index, ask, traced);
         let Place::Scratch(scratch) = &target.place else {
             return Err(SliceError::Cell("there is no scratch folder".to_owned()));
         };
@@ -138,7 +148,8 @@ impl<'a> Bench<'a> {
                 flags: flags | OFlag::O_WRONLY,
             };
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
-            let sample = driver.pass(lanes, Left::of(ask), &[])?;
+            let data = || Ok(traced::Data::anywhere());
+            let sample = driver.pass(lanes, Left::of(ask), &[], &data)?;
             return Ok(driver.driven(sample, Vec::new()));
         }
         let mut truncating_opens_ns = Vec::new();
@@ -156,18 +167,21 @@ impl<'a> Bench<'a> {
             let to = |lane: usize| To::Fd(opened[lane].as_fd());
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let fds: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
-            driver.pass(lanes, left, &fds)
+            driver.pass(lanes, left, &fds, &|| traced::Data::of_files(spec, &fds))
         })?;
         Ok(driver.driven(sample, truncating_opens_ns))
     }
 
     /// What drives the cell at `index`, and the cell and its target, which it doesn't hold.
-    fn driver(&mut self, index: usize, ask: &Ask) -> (Driver<'_>, &Plan, &Target) {
+    fn driver(&mut self, index: usize, ask: &Ask, traced: bool) -> (Driver<'_>, &Plan, &Target) {
         let plan = &self.cells[index];
         let target = &self.targets[plan.target];
+        let tracer = self.tracer.as_mut().filter(|_| traced);
+        let recorder = tracer.zip(target.scope.as_ref());
         let driver = Driver {
             spec: &plan.spec,
             seed: ask.seed,
+            max_ops: ask.max_ops,
             payload: self.payload,
             stop: self.stop,
             observed: Observed {
@@ -177,6 +191,7 @@ impl<'a> Bench<'a> {
             },
             stalled: &mut *self.stalled,
             tally: Tally::default(),
+            recorder: recorder.map(|(tracer, scope)| Recorder::new(tracer, scope)),
         };
         (driver, plan, target)
     }
@@ -188,7 +203,7 @@ impl Slicer for Bench<'_> {
     }
 
     fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
-        let driven = self.drive(index, ask)?;
+        let driven = self.drive(index, ask, false)?;
         let target = &self.targets[self.cells[index].target];
         let note = |text: &String| Note {
             level: Level::Fallback,
@@ -219,6 +234,19 @@ impl Slicer for Bench<'_> {
             histogram: sample.histogram,
         })
     }
+
+    fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
+        let target = &self.targets[self.cells[index].target];
+        let engine = self.cells[index].spec.axes.engine;
+        if self.tracer.is_none() || target.scope.is_none() || engine == EngineKind::Null {
+            return Ok(None);
+        }
+        let driven = self.drive(index, ask, true)?;
+        if let Some(failure) = &driven.sample.first_error {
+            return Err(cell_error(failure));
+        }
+        Ok(driven.traced)
+    }
 }
 
 /// What a slice gave.
@@ -226,22 +254,28 @@ struct Driven {
     sample: Sample,
     tally: Tally,
     truncating_opens_ns: Vec<u64>,
+    /// Of a slice that was traced.
+    traced: Option<TracedSlice>,
 }
 
 /// Runs the passes of one slice, and counts.
 struct Driver<'a> {
     spec: &'a CellSpec,
     seed: u64,
+    max_ops: u64,
     payload: Payload,
     stop: &'a AtomicBool,
     observed: Observed<'a>,
     stalled: &'a mut dyn FnMut(&CellSpec, Duration),
     tally: Tally,
+    recorder: Option<Recorder<'a>>,
 }
 
 impl Driver<'_> {
     fn driven(self, sample: Sample, truncating_opens_ns: Vec<u64>) -> Driven {
+        let recorder = self.recorder;
         Driven {
+            traced: recorder.map(|recorder| recorder.slice(&sample, &self.tally)),
             sample,
             tally: self.tally,
             truncating_opens_ns,
@@ -249,12 +283,14 @@ impl Driver<'_> {
     }
 
     /// Runs the engine over `lanes`. What a method without a sync leaves in caches is then brought
-    /// to disk through `fds`, so that the next slice of another cell doesn't pay for it.
+    /// to disk through `fds`, so that the next slice of another cell doesn't pay for it. `data` tells
+    /// which blocks were written, if that is traced.
     fn pass(
         &mut self,
         mut lanes: Vec<Lane<'_>>,
         left: Left,
         fds: &[BorrowedFd<'_>],
+        data: &dyn Fn() -> Result<traced::Data, SliceError>,
     ) -> Result<Sample, SliceError> {
         for lane in &mut lanes {
             if is_one_pass(self.spec) {
@@ -264,10 +300,16 @@ impl Driver<'_> {
                 lane.to = To::Nothing;
             }
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.start()?;
+        }
         let before = self.observed.read();
-        let sample = self.engine(lanes, left)?;
+        let mut sample = self.engine(lanes, left)?;
         self.tally
             .add(&before, &self.observed.read(), sample.cpu_ns);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.stop(std::mem::take(&mut sample.op_times), data)?;
+        }
         if self.spec.axes.method == Method::None && self.spec.axes.engine != EngineKind::Null {
             for fd in fds {
                 nix::unistd::fsync(fd).map_err(|errno| {
@@ -293,11 +335,11 @@ impl Driver<'_> {
             limits: Limits {
                 time_ns: left.time_ns,
                 min_ops: left.min_ops,
-                max_ops: u64::MAX,
+                max_ops: self.max_ops,
                 hard_ns: left.hard_ns,
             },
             interval_ns: INTERVAL_NS,
-            op_times: 0,
+            op_times: self.recorder.as_ref().map_or(0, |_| traced::MAX_OPS),
             null: None,
         };
         let limit = Duration::from_nanos(left.hard_ns);

@@ -14,6 +14,7 @@ mod save;
 mod survey;
 mod tally;
 mod totals;
+mod traced;
 
 pub use bench::Bench;
 pub use place::Place;
@@ -21,3 +22,4 @@ pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::Saver;
 pub use survey::{SetupError, Survey, Wish, survey};
+pub use traced::{TracedSlice, Tracing};

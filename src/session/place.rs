@@ -4,6 +4,7 @@ use nix::fcntl::OFlag;
 
 use crate::guard::{GrantedFd, Refusal, WriteGrant};
 use crate::model::facts::DevId;
+use crate::observe::attribute::Scope;
 use crate::scratch::Scratch;
 
 /// Where a target's writes go.
@@ -28,6 +29,8 @@ pub(super) struct Target {
     pub(super) place: Place,
     /// Its devices, whose counters are read.
     pub(super) stack: Vec<DevId>,
+    /// What tracing must know of it; none where it lies on no block device.
+    pub(super) scope: Option<Scope>,
     /// Open for the whole run: closing a device that was open for writing makes udev probe it
     /// (systemd/udev: 60-block.rules, OPTIONS+="watch"), in the middle of somebody's slice.
     pub(super) fds: Vec<(OFlag, GrantedFd)>,

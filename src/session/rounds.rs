@@ -9,6 +9,7 @@ use crate::model::record::{Ended, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
 
 use super::totals;
+use super::traced::{self, Kept, TracedSlice};
 
 /// What a slice is asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub struct Ask {
     pub min_ops: u64,
     /// Issue no more after this time in any case.
     pub hard_ns: u64,
+    /// Issue no more than this many, in each pass.
+    pub max_ops: u64,
 }
 
 /// What a slice gave: the record's slice but for its place in the run, and its latencies.
@@ -53,6 +56,11 @@ pub trait Slicer {
 
     /// Runs the cell at `index` of the record once.
     fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError>;
+
+    /// Runs the cell at `index` once with the kernel's events recorded; none where they aren't.
+    fn traced(&mut self, _index: usize, _ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
+        Ok(None)
+    }
 }
 
 /// What the rounds tell while they go on, and ask.
@@ -99,6 +107,12 @@ const SLICE_NS: u64 = 60_000_000;
 const SLICE_OPS: u64 = 16;
 /// The warm-up of each cell ends after this time.
 const WARM_UP_NS: u64 = 10_000_000;
+/// Every so many rounds have a traced slice of each cell beside the measured one.
+const TRACE_EVERY: u32 = 4;
+/// A cell has so many traced slices at most.
+const TRACED_SLICES: u32 = 8;
+/// A traced slice ends after this time, or [`traced::MAX_OPS`] operations.
+const TRACED_NS: u64 = 20_000_000;
 /// No slice goes on for longer, however slow the device.
 const HARD_NS: u64 = 5_000_000_000;
 
@@ -123,6 +137,7 @@ pub fn run(
         begun_ns: slicer.now_ns(),
         sums: vec![latency_histogram(); record.cells.len()],
         known: vec![Known::default(); record.cells.len()],
+        traced: record.cells.iter().map(|_| Kept::default()).collect(),
         random: fastrand::Rng::with_seed(record.run.seed),
         record,
         slicer,
@@ -138,6 +153,7 @@ struct Rounds<'a> {
     begun_ns: u64,
     sums: Vec<Histogram<u64>>,
     known: Vec<Known>,
+    traced: Vec<Kept>,
     random: fastrand::Rng,
     record: &'a mut Record,
     slicer: &'a mut dyn Slicer,
@@ -191,6 +207,7 @@ impl Rounds<'_> {
             time_ns: WARM_UP_NS,
             min_ops: 1,
             hard_ns: HARD_NS,
+            max_ops: u64::MAX,
         };
         for index in self.working() {
             if self.hooks.interrupted() {
@@ -217,6 +234,7 @@ impl Rounds<'_> {
                 time_ns,
                 min_ops: 1,
                 hard_ns: time_ns.max(HARD_NS),
+                max_ops: u64::MAX,
             };
             if let Some((started_ns, outcome)) = self.slice(Some(round), index, &ask)? {
                 let mut slice = outcome.slice;
@@ -227,7 +245,50 @@ impl Rounds<'_> {
                 self.keep(index, slice, &outcome.histogram)?;
             }
         }
+        if round % TRACE_EVERY == 1 && round / TRACE_EVERY < TRACED_SLICES {
+            self.trace(round, seed)?;
+        }
         Ok(!self.hooks.interrupted())
+    }
+
+    /// One traced slice of each working cell, in an order of its own.
+    fn trace(&mut self, round: u32, seed: u64) -> anyhow::Result<()> {
+        let mut order = self.working();
+        self.random.shuffle(&mut order);
+        for index in order {
+            if self.hooks.interrupted() {
+                break;
+            }
+            let ask = Ask {
+                seed,
+                time_ns: TRACED_NS,
+                min_ops: 1,
+                hard_ns: HARD_NS,
+                max_ops: traced::MAX_OPS as u64,
+            };
+            self.tell(Some(round), index);
+            match self.slicer.traced(index, &ask) {
+                Ok(slice) => {
+                    let kept = &mut self.traced[index];
+                    slice.into_iter().for_each(|slice| kept.add(slice));
+                }
+                Err(SliceError::Cell(why)) => self.record.cells[index].failed = Some(why),
+                Err(SliceError::Fatal(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that a slice is about to run, and gives the time since the run began.
+    fn tell(&mut self, round: Option<u32>, cell: usize) -> u64 {
+        let started_ns = self.slicer.now_ns() - self.begun_ns;
+        let progress = Progress {
+            round,
+            cell,
+            elapsed: Duration::from_nanos(started_ns),
+        };
+        self.hooks.before_slice(&progress, self.record);
+        started_ns
     }
 
     /// What is left of the budget for each slice of `cells` cells from `round` on, if there are just
@@ -247,13 +308,7 @@ impl Rounds<'_> {
         cell: usize,
         ask: &Ask,
     ) -> anyhow::Result<Option<(u64, Outcome)>> {
-        let started_ns = self.slicer.now_ns() - self.begun_ns;
-        let progress = Progress {
-            round,
-            cell,
-            elapsed: Duration::from_nanos(started_ns),
-        };
-        self.hooks.before_slice(&progress, self.record);
+        let started_ns = self.tell(round, cell);
         match self.slicer.slice(cell, ask) {
             Ok(outcome) => {
                 let all_ns = self.slicer.now_ns() - self.begun_ns - started_ns;
@@ -299,6 +354,9 @@ impl Rounds<'_> {
         self.record.run.elapsed_ns = self.slicer.now_ns() - self.begun_ns;
         for (cell, sum) in self.record.cells.iter_mut().zip(&self.sums) {
             cell.histogram_v2 = encode(sum);
+        }
+        for (cell, kept) in self.record.cells.iter_mut().zip(&self.traced) {
+            cell.traced = kept.traced(&cell.spec);
         }
         self.hooks.after_round(self.record)
     }

@@ -2,8 +2,9 @@
 //! are measured. They tell where the bytes and the time of a write went, and feed no other figure.
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
-use crate::model::cell::CellSpec;
+use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Level, Note, Record};
 use crate::model::sample::{OpTime, Sample};
@@ -12,6 +13,7 @@ use crate::model::traffic::BlockStat;
 use crate::observe::attribute::{self, Attributed, Request, Scope};
 use crate::observe::phases;
 use crate::observe::tracer::{NoTrace, Tracer};
+use crate::sys::fiemap;
 use crate::sys::root::Root;
 use crate::target;
 
@@ -123,6 +125,52 @@ pub(super) struct Data {
     pub(super) moves: bool,
 }
 
+impl Data {
+    /// Lanes of blocks of a device.
+    pub(super) fn at(lanes: &[Vec<u64>], size_bytes: u64) -> Data {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for &offset in lanes.iter().flatten() {
+            match ranges.last_mut().filter(|last| last.end == offset) {
+                Some(last) => last.end += size_bytes,
+                None => ranges.push(offset..offset + size_bytes),
+            }
+        }
+        Data {
+            ranges,
+            moves: false,
+        }
+    }
+
+    /// Blocks that nothing tells.
+    pub(super) fn anywhere() -> Data {
+        Data {
+            ranges: Vec::new(),
+            moves: true,
+        }
+    }
+
+    /// The blocks that the files of a cell have after a pass (ioctl FS_IOC_FIEMAP).
+    pub(super) fn of_files(spec: &CellSpec, fds: &[BorrowedFd<'_>]) -> Result<Data, SliceError> {
+        let mut data = Data {
+            ranges: Vec::new(),
+            moves: spec.file_state != Some(FileState::Overwrite),
+        };
+        for fd in fds {
+            match fiemap::extents(*fd) {
+                // Extents without an address of their own, or with one that is no place on the
+                // device (btrfs gives logical addresses), tell nothing.
+                Ok(extents) => data.ranges.extend(
+                    extents
+                        .iter()
+                        .map(|e| e.physical_bytes..e.physical_bytes + e.length_bytes),
+                ),
+                Err(_) => data.moves = true,
+            }
+        }
+        Ok(data)
+    }
+}
+
 impl<'a> Recorder<'a> {
     pub(super) fn new(tracer: &'a mut Tracer, scope: &'a Scope) -> Recorder<'a> {
         Recorder {
@@ -136,8 +184,16 @@ impl<'a> Recorder<'a> {
         self.tracer.start().map_err(|e| untraced(&e))
     }
 
-    pub(super) fn stop(&mut self, op_times: Vec<OpTime>, data: Data) -> Result<(), SliceError> {
+    pub(super) fn stop(
+        &mut self,
+        op_times: Vec<OpTime>,
+        data: &dyn Fn() -> Result<Data, SliceError>,
+    ) -> Result<(), SliceError> {
         let trace = self.tracer.stop().map_err(|e| untraced(&e))?;
+        let mut data = data()?;
+        if !self.tells_places() {
+            data = Data::anywhere();
+        }
         let scope = Scope {
             data: data.ranges,
             data_moves: data.moves,
@@ -150,6 +206,15 @@ impl<'a> Recorder<'a> {
             lost: trace.lost,
         });
         Ok(())
+    }
+
+    /// The filesystem's extents are places on its device. Those of btrfs and others that span
+    /// devices are addresses of its own.
+    fn tells_places(&self) -> bool {
+        matches!(
+            self.scope.fs_type.as_deref(),
+            None | Some("ext2" | "ext3" | "ext4" | "xfs" | "f2fs" | "jfs" | "nilfs2")
+        )
     }
 
     /// The slice, once its passes are done.
@@ -199,9 +264,12 @@ impl Kept {
         let anatomy = if one_at_a_time(spec) {
             // Where events were lost, a write would seem to wait for nothing.
             let whole = || passes().filter(|pass| pass.lost == 0);
-            let requests: Vec<Request> =
-                whole().flat_map(|pass| pass.attributed.requests.iter().copied()).collect();
-            let ops: Vec<OpTime> = whole().flat_map(|pass| pass.op_times.iter().copied()).collect();
+            let requests: Vec<Request> = whole()
+                .flat_map(|pass| pass.attributed.requests.iter().copied())
+                .collect();
+            let ops: Vec<OpTime> = whole()
+                .flat_map(|pass| pass.op_times.iter().copied())
+                .collect();
             phases::phases(&requests, &ops)
         } else {
             phases::Anatomy::default()
