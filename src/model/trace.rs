@@ -53,7 +53,8 @@ pub struct ClassTraffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// From the submission to the first request that reaches the device.
+    /// From the submission to the first request that reaches the device for this write; all of it
+    /// if none does.
     Submit,
     /// The device writes data.
     DataWrite,
@@ -63,9 +64,9 @@ pub enum Phase {
     JournalWrite,
     /// A flush before the commit block.
     PreFlush,
-    /// The device writes the journal's commit block.
+    /// The device writes the journal's commit block, or btrfs's superblock.
     CommitBlock,
-    /// A flush after the commit block, or after the data where there is no journal write.
+    /// A flush after the commit block, or after the data where there is none.
     PostFlush,
     /// The device writes metadata outside the journal.
     MetadataWrite,

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The unit of the block layer's counters and events, whatever the device (include/linux/types.h).
+pub const SECTOR_BYTES: u64 = 512;
+
 /// Parses a byte count: digits, then nothing or a binary unit (`k`, `m`, `g`, `t`, each also as
 /// `Ki`, `KiB`, in either case). Decimal units are refused, because `kB` means 1000 to some tools
 /// and 1024 to others.

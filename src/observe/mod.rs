@@ -1,10 +1,12 @@
 //! What the kernel counts and reports while the engine writes. Nothing here touches the engine's
 //! path.
 
+pub mod attribute;
 pub mod blockstat;
 pub mod decode;
 pub mod event;
 pub mod format;
+pub mod phases;
 pub mod rwbs;
 mod tracefs;
 pub mod tracer;
