@@ -141,6 +141,7 @@ fn cell(target: &str, role: Role) -> Cell {
         out_of_range: 0,
         failed: None,
         slices: Vec::new(),
+        traced: None,
     }
 }
 

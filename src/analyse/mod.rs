@@ -1,6 +1,8 @@
 //! What a record means: pure functions of it, so that a corrected formula judges old records anew.
 
+pub mod amplify;
 mod compare;
+pub mod explain;
 pub mod gap;
 pub mod interval;
 pub mod quantile;

@@ -10,6 +10,28 @@ use super::record::{
     Tool,
 };
 use super::sample::latency_histogram;
+use super::trace::{Class, ClassTraffic, Phase, PhaseTime, Stretch, Traced};
+use super::traffic::{BlockStat, DeviceTraffic};
+
+/// The disk of every target.
+pub(crate) const DISK: DevId = DevId {
+    major: 259,
+    minor: 0,
+};
+/// The partition on it.
+pub(crate) const PARTITION: DevId = DevId {
+    major: 259,
+    minor: 2,
+};
+
+/// What a device counts, per write of a cell.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PerWrite {
+    pub(crate) bytes: u64,
+    pub(crate) requests: u64,
+    pub(crate) merges: u64,
+    pub(crate) flushes: u64,
+}
 
 /// A record that a run could have made, with latencies from a seeded generator.
 pub(crate) struct Builder {
@@ -155,8 +177,111 @@ impl Builder {
             out_of_range: 0,
             failed: None,
             slices,
+            traced: None,
         });
         self
+    }
+
+    /// The last cell, as the kernel counted it: the partition its writes, the disk its flushes too.
+    /// A request takes 10 µs, a flush 50 µs.
+    pub(crate) fn counted(mut self, each: PerWrite) -> Builder {
+        let cell = self.record.cells.last_mut().unwrap();
+        for slice in &mut cell.slices {
+            let of = |count: u64| count * slice.ops;
+            let partition = BlockStat {
+                writes: of(each.requests),
+                writes_merged: of(each.merges),
+                write_sectors: of(each.bytes) / 512,
+                write_ms: of(each.requests) / 100,
+                ..BlockStat::default()
+            };
+            let disk = BlockStat {
+                flushes: of(each.flushes),
+                flush_ms: of(each.flushes) / 20,
+                ..partition
+            };
+            slice.devices = [(PARTITION, partition), (DISK, disk)]
+                .map(|(dev, counted)| DeviceTraffic { dev, counted })
+                .into();
+        }
+        self
+    }
+
+    /// The last cell, as a trace of 100 ext4 writes after O_TRUNC tells of it: 4 KiB of data, 20 KiB
+    /// of journal, a flush, a commit block, a flush.
+    pub(crate) fn traced(mut self) -> Builder {
+        let cell = self.record.cells.last_mut().unwrap();
+        cell.traced = Some(traced());
+        self
+    }
+}
+
+fn traced() -> Traced {
+    let classes = [
+        (Class::Data, 1, 4096),
+        (Class::Journal, 2, 24 << 10),
+        (Class::Flush, 2, 0),
+    ];
+    let phases = [
+        (Phase::Submit, 5),
+        (Phase::DataWrite, 30),
+        (Phase::Waiting, 15),
+        (Phase::JournalWrite, 40),
+        (Phase::PreFlush, 25),
+        (Phase::CommitBlock, 30),
+        (Phase::PostFlush, 45),
+        (Phase::Return, 10),
+    ];
+    let mut start_ns = 0;
+    let typical: Vec<Stretch> = phases
+        .iter()
+        .map(|&(phase, us)| {
+            let stretch = Stretch {
+                phase,
+                start_ns,
+                end_ns: start_ns + us * 1000,
+                bytes: match phase {
+                    Phase::DataWrite | Phase::CommitBlock => 4096,
+                    Phase::JournalWrite => 20 << 10,
+                    _ => 0,
+                },
+            };
+            start_ns = stretch.end_ns;
+            stretch
+        })
+        .collect();
+    Traced {
+        dev: PARTITION,
+        slices: 2,
+        ops: 100,
+        bytes: 100 * 4096,
+        elapsed_ns: 100 * start_ns,
+        events: 1000,
+        lost_events: 0,
+        classes: classes
+            .map(|(class, requests, bytes)| ClassTraffic {
+                class,
+                requests: requests * 100,
+                fua_requests: 0,
+                bytes: bytes * 100,
+            })
+            .into(),
+        counted: BlockStat {
+            writes: 300,
+            write_sectors: 100 * (28 << 10) / 512,
+            flushes: 200,
+            ..BlockStat::default()
+        },
+        phase_ops: 100,
+        phases: phases
+            .map(|(phase, us)| PhaseTime {
+                phase,
+                mean_ns: us as f64 * 1e3,
+                p99_ns: us * 2000,
+            })
+            .into(),
+        phase_latency_ns: start_ns as f64,
+        typical,
     }
 }
 
@@ -209,10 +334,7 @@ fn axes(size_bytes: u64) -> Axes {
 fn stack() -> Vec<DeviceFacts> {
     let disk = DeviceFacts {
         name: "nvme0n1".to_owned(),
-        dev: DevId {
-            major: 259,
-            minor: 0,
-        },
+        dev: DISK,
         kind: DeviceKind::Disk,
         size_bytes: 1_920_383_410_176,
         diskseq: Some(1),
@@ -236,6 +358,7 @@ fn stack() -> Vec<DeviceFacts> {
     };
     let partition = DeviceFacts {
         name: "nvme0n1p2".to_owned(),
+        dev: PARTITION,
         kind: DeviceKind::Partition,
         model: None,
         firmware: None,
@@ -251,10 +374,7 @@ fn mount(path: &str) -> MountFacts {
         mount_point: path.to_owned(),
         source: "/dev/nvme0n1p2".to_owned(),
         fs_type: "ext4".to_owned(),
-        dev: DevId {
-            major: 259,
-            minor: 2,
-        },
+        dev: PARTITION,
         block_device: None,
         options: vec!["rw".to_owned(), "relatime".to_owned()],
         block_bytes: Some(4096),

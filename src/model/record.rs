@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
 use super::facts::{DeviceFacts, Host, MountFacts};
+use super::trace::Traced;
 use super::traffic::DeviceTraffic;
 
 /// The version of the record's form that this program writes and reads.
@@ -215,6 +216,9 @@ pub struct Cell {
     pub failed: Option<String>,
     /// Each slice.
     pub slices: Vec<Slice>,
+    /// What its traced slices told, which are none of `slices`; none without tracing.
+    #[serde(default)]
+    pub traced: Option<Traced>,
 }
 
 /// Quantiles of latencies, in nanoseconds.

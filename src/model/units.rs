@@ -68,6 +68,16 @@ pub fn digits3(value: f64) -> String {
     }
 }
 
+/// A share as a percentage: `4.2 %`, `47 %`.
+pub fn show_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
 /// A length of time with three significant digits and a fitting unit: `85 ns`, `12.3 µs`.
 pub fn show_ns(ns: f64) -> String {
     let size = ns.abs();
@@ -136,6 +146,13 @@ mod tests {
         assert_eq!(show_ns(999_600.0), "1.00 ms");
         assert_eq!(show_ns(-1_500.0), "-1.50 µs");
         assert_eq!(show_ns(2.5e9), "2.50 s");
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(show_percent(0.0423), "4.2 %");
+        assert_eq!(show_percent(0.0996), "10 %");
+        assert_eq!(show_percent(1.0), "100 %");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::analyse::interval::Interval;
 use crate::model::record::LatencyNs;
 use crate::model::units::digits3;
+pub(super) use crate::model::units::show_percent as percent;
 
 /// What stands where a figure cannot be known; a note says why.
 pub(super) const UNKNOWN: &str = "n/a";
@@ -47,16 +48,6 @@ pub(super) fn spread(interval: Option<Interval>) -> String {
             || UNKNOWN.to_owned(),
             |share| format!("±{}", percent(share)),
         )
-}
-
-/// A share as a percentage.
-pub(super) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 10.0 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
 }
 
 /// A quantile in µs, unless no operation lies beyond it: then the maximum says what there is to say.

@@ -35,6 +35,7 @@ pub(super) fn empty_cell(spec: CellSpec) -> Cell {
         out_of_range: 0,
         failed: None,
         slices: Vec::new(),
+        traced: None,
     }
 }
 

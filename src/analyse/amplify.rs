@@ -1,0 +1,355 @@
+//! What a cell's writes became at the device, by the kernel's own counters.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::cell::{Method, Role};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind, Host};
+use crate::model::record::{Cell, Record, Target};
+use crate::model::traffic::BlockStat;
+
+/// The kernel counts in sectors of 512 bytes, whatever the device
+/// (Documentation/block/stat.rst).
+const SECTOR_BYTES: u64 = 512;
+/// A vendor's note on ext3 and ext4 has each synchronous write of S bytes write 32 KiB of journal and
+/// 4 KiB of metadata beside it.
+const MODEL_EXTRA_BYTES: f64 = ((32 + 4) << 10) as f64;
+/// The cache setting under which the block layer drops flushes before they reach a device
+/// (Documentation/block/writeback_cache_control.rst).
+const WRITE_THROUGH: &str = "write through";
+/// The first kernel that counts flushes (Documentation/block/stat.rst).
+const FLUSHES_SINCE: (u32, u32) = (5, 5);
+
+/// One cell's traffic at the top device of its stack. Sums over its slices; nothing of traced ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Amplification {
+    /// The `id` of the cell.
+    pub cell: String,
+    /// The device whose counters these are.
+    pub device: DevId,
+    /// Bytes that the device was asked to write, per byte written. Under 1 where writes had not
+    /// left the page cache when the slices ended; over 1 on a raw device only by others' I/O.
+    pub amplification: f64,
+    /// The inverse: the share of the device's bytes that are the program's own. None where the
+    /// device wrote nothing.
+    pub effective_share: Option<f64>,
+    /// Of a file cell: what a vendor's model says that the share is, S / (S + 32 KiB + 4 KiB).
+    pub model_share: Option<f64>,
+    /// Write requests per write. A filesystem's flush without data (an empty bio) counts as one of
+    /// them, a raw device's O_DSYNC flush does not.
+    pub requests_per_write: f64,
+    /// Bios merged into those requests, per write.
+    pub merges_per_write: f64,
+    /// Flushes of the drive's cache per write; none where no device of the stack counts them.
+    pub flushes_per_write: Option<f64>,
+    /// Which device counted the flushes: partitions and device-mapper targets don't count theirs,
+    /// so it may be the disk below, with what others flushed on it.
+    pub flush_device: Option<DevId>,
+    /// What iostat would have shown as written while the cell ran.
+    pub device_bytes_per_s: f64,
+    /// Mean time of a write request at the device, empty ones included.
+    pub write_mean_ns: Option<f64>,
+    /// Mean time of a flush, from a counter of whole milliseconds.
+    pub flush_mean_ns: Option<f64>,
+    /// What others did on the disk meanwhile, as far as the counters tell; none where they can't.
+    pub foreign: Option<Foreign>,
+}
+
+/// Others' I/O on the same disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// The disk.
+    pub device: DevId,
+    /// Bytes written that are not this cell's.
+    pub written_bytes: u64,
+    /// Bytes read; the run reads nothing while it measures.
+    pub read_bytes: u64,
+    /// Both, per byte that the cell put there.
+    pub share: f64,
+}
+
+/// Every cell whose device counted, in the record's order.
+pub fn amplifications(record: &Record) -> Vec<Amplification> {
+    let counts_flushes = counts_flushes(&record.host);
+    record
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let target = record
+                .targets
+                .iter()
+                .find(|target| target.id == cell.spec.target)?;
+            amplification(cell, target, counts_flushes)
+        })
+        .collect()
+}
+
+/// What the slices that a device counted in did, and what it counted.
+#[derive(Default)]
+struct Sums {
+    ops: u64,
+    bytes: u64,
+    elapsed_ns: u64,
+    counted: BlockStat,
+}
+
+impl Sums {
+    fn of(cell: &Cell, device: DevId) -> Sums {
+        let mut sums = Sums::default();
+        for slice in &cell.slices {
+            let Some(traffic) = slice.devices.iter().find(|one| one.dev == device) else {
+                continue;
+            };
+            sums.ops += slice.ops;
+            sums.bytes += slice.bytes;
+            sums.elapsed_ns += slice.elapsed_ns;
+            sums.counted = sums.counted.plus(&traffic.counted);
+        }
+        sums
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.counted.write_sectors * SECTOR_BYTES
+    }
+}
+
+fn amplification(cell: &Cell, target: &Target, counts_flushes: bool) -> Option<Amplification> {
+    let device = target.stack.first()?;
+    let sums = Sums::of(cell, device.dev);
+    if sums.ops == 0 || sums.bytes == 0 || sums.elapsed_ns == 0 {
+        return None;
+    }
+    let per_write = |count: u64| count as f64 / sums.ops as f64;
+    let size_bytes = cell.spec.axes.size_bytes as f64;
+    let written_bytes = sums.written_bytes();
+    let flush_device = flush_device(&target.stack).filter(|_| counts_flushes);
+    let flushed = flush_device.map(|device| Sums::of(cell, device));
+    // A device below may have been added to the stack's counters later, or not at all.
+    let flushed = flushed.filter(|flushed| flushed.ops > 0);
+    Some(Amplification {
+        cell: cell.spec.id.clone(),
+        device: device.dev,
+        amplification: written_bytes as f64 / sums.bytes as f64,
+        effective_share: (written_bytes > 0).then(|| sums.bytes as f64 / written_bytes as f64),
+        model_share: (cell.spec.role == Role::File)
+            .then(|| size_bytes / (size_bytes + MODEL_EXTRA_BYTES)),
+        requests_per_write: per_write(sums.counted.writes),
+        merges_per_write: per_write(sums.counted.writes_merged),
+        flushes_per_write: flushed
+            .as_ref()
+            .map(|flushed| flushed.counted.flushes as f64 / flushed.ops as f64),
+        flush_device: flush_device.filter(|_| flushed.is_some()),
+        device_bytes_per_s: written_bytes as f64 / sums.elapsed_ns as f64 * 1e9,
+        write_mean_ns: mean_ns(sums.counted.write_ms, sums.counted.writes),
+        flush_mean_ns: flushed
+            .and_then(|flushed| mean_ns(flushed.counted.flush_ms, flushed.counted.flushes)),
+        foreign: foreign(cell, &target.stack, &sums),
+    })
+}
+
+fn mean_ns(total_ms: u64, requests: u64) -> Option<f64> {
+    (requests > 0).then(|| total_ms as f64 * 1e6 / requests as f64)
+}
+
+/// The device that counts the flushes which the top device is sent. Flushes are counted where the
+/// block layer sequences them (block/blk-flush.c), for whole disks with request queues alone: not
+/// for partitions, nor for bio-based device-mapper and md devices, which send them on. They are
+/// looked for as long as there is just one device below, since several get a flush each.
+fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
+    let mut device = stack.first()?;
+    loop {
+        let sends_on = matches!(
+            device.kind,
+            DeviceKind::Partition | DeviceKind::Dm | DeviceKind::Md
+        );
+        // What is dropped above a device counts as zero there, and rightly so.
+        if !sends_on || device.write_cache.as_deref() == Some(WRITE_THROUGH) {
+            return Some(device.dev);
+        }
+        let [below] = device.lower[..] else {
+            return None;
+        };
+        device = stack.iter().find(|device| device.dev == below)?;
+    }
+}
+
+/// What a partition's disk did beyond the partition; and on a raw device, which takes each byte
+/// just once, what was done beyond the cell's own writes.
+fn foreign(cell: &Cell, stack: &[DeviceFacts], own: &Sums) -> Option<Foreign> {
+    let axes = &cell.spec.axes;
+    // What was left in the page cache may be written during another cell's slices.
+    let takes_each_once = cell.spec.role == Role::Raw && axes.direct && axes.method != Method::None;
+    let top = stack.first()?;
+    let (device, all) = match (top.kind, &top.lower[..]) {
+        (DeviceKind::Partition, &[disk]) => (disk, &Sums::of(cell, disk)),
+        _ if takes_each_once => (top.dev, own),
+        _ => return None,
+    };
+    let (expected_bytes, expected_read_sectors) = match takes_each_once {
+        true => (own.bytes, 0),
+        false => (own.written_bytes(), own.counted.read_sectors),
+    };
+    let written_bytes = all.written_bytes().saturating_sub(expected_bytes);
+    let read_sectors = all.counted.read_sectors;
+    let read_bytes = read_sectors.saturating_sub(expected_read_sectors) * SECTOR_BYTES;
+    let share = (written_bytes + read_bytes) as f64 / expected_bytes as f64;
+    share.is_finite().then_some(Foreign {
+        device,
+        written_bytes,
+        read_bytes,
+        share,
+    })
+}
+
+/// The kernel of a host counts flushes. One whose release can't be read is taken for a newer one.
+fn counts_flushes(host: &Host) -> bool {
+    let mut numbers = host
+        .kernel
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= FLUSHES_SINCE,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cell::FileState;
+    use crate::model::fixture::{Builder, DISK, PARTITION, PerWrite};
+    use crate::model::record::BaselineKind;
+
+    /// What the vendor's note counts: 4 KiB of data and 36 KiB more.
+    const NOTE: PerWrite = PerWrite {
+        bytes: 40 << 10,
+        requests: 3,
+        merges: 4,
+        flushes: 2,
+    };
+
+    fn record(state: Option<FileState>, each: PerWrite) -> Record {
+        let builder = match state {
+            None => Builder::new("raw").device("t0"),
+            Some(_) => Builder::new("file").directory("t0", "/data", BaselineKind::None, None),
+        };
+        builder
+            .cell("t0", state, 4096, 100e3, 100)
+            .counted(each)
+            .record
+    }
+
+    fn only(record: &Record) -> Amplification {
+        let mut all = amplifications(record);
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    #[test]
+    fn figures_are_sums_over_slices_per_write_and_per_byte() {
+        let record = record(Some(FileState::Trunc), NOTE);
+        let counted = only(&record);
+        assert_eq!(counted.device, PARTITION);
+        assert_eq!(counted.amplification, 10.0);
+        assert_eq!(counted.effective_share, Some(0.1));
+        assert_eq!(counted.model_share, Some(0.1));
+        assert_eq!(
+            (counted.requests_per_write, counted.merges_per_write),
+            (3.0, 4.0)
+        );
+        assert_eq!(counted.write_mean_ns, Some(10_000.0));
+        let throughput = record.cells[0].throughput_bytes_per_s.unwrap();
+        assert!((counted.device_bytes_per_s / throughput - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_model_is_the_notes_own() {
+        let share = |size_bytes| {
+            let record = Builder::new("file")
+                .directory("t0", "/data", BaselineKind::None, None)
+                .cell("t0", Some(FileState::Trunc), size_bytes, 100e3, 10)
+                .counted(NOTE)
+                .record;
+            only(&record).model_share.unwrap()
+        };
+        for (size_bytes, percent) in [(4 << 10, 10.0), (32 << 10, 47.0), (512 << 10, 93.4)] {
+            assert!(
+                (share(size_bytes) * 100.0 - percent).abs() < 0.1,
+                "{size_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn flushes_are_counted_by_the_disk_below_a_partition() {
+        let counted = only(&record(Some(FileState::Trunc), NOTE));
+        assert_eq!(counted.flushes_per_write, Some(2.0));
+        assert_eq!(counted.flush_device, Some(DISK));
+        assert_eq!(counted.flush_mean_ns, Some(50_000.0));
+    }
+
+    #[test]
+    fn flushes_of_several_members_or_an_old_kernel_are_unknown() {
+        let mut mirror = record(Some(FileState::Trunc), NOTE);
+        let top = &mut mirror.targets[0].stack[0];
+        top.kind = DeviceKind::Md;
+        top.lower.push(DevId { major: 8, minor: 0 });
+        assert_eq!(only(&mirror).flushes_per_write, None);
+        let mut old = record(Some(FileState::Trunc), NOTE);
+        old.host.kernel = "5.4.0-150-generic".to_owned();
+        assert_eq!(only(&old).flushes_per_write, None);
+        assert_eq!(only(&old).flush_device, None);
+    }
+
+    #[test]
+    fn a_device_without_a_volatile_cache_is_sent_no_flush() {
+        let mut record = record(None, PerWrite { flushes: 0, ..NOTE });
+        let top = &mut record.targets[0].stack[0];
+        (top.kind, top.lower) = (DeviceKind::Dm, Vec::new());
+        assert_eq!(only(&record).flushes_per_write, None);
+        record.targets[0].stack[0].write_cache = Some(WRITE_THROUGH.to_owned());
+        assert_eq!(only(&record).flushes_per_write, Some(0.0));
+    }
+
+    #[test]
+    fn others_io_is_what_the_disk_did_beyond_the_partition() {
+        let mut record = record(Some(FileState::Trunc), NOTE);
+        assert_eq!(only(&record).foreign.unwrap().share, 0.0);
+        for slice in &mut record.cells[0].slices {
+            for device in &mut slice.devices {
+                // The filesystem's own reads are no others'.
+                device.counted.read_sectors += 8;
+                if device.dev == DISK {
+                    device.counted.write_sectors += 16;
+                    device.counted.read_sectors += 2;
+                }
+            }
+        }
+        let foreign = only(&record).foreign.unwrap();
+        assert_eq!(
+            (foreign.written_bytes, foreign.read_bytes),
+            (81_920, 10_240)
+        );
+        assert_eq!(foreign.device, DISK);
+    }
+
+    #[test]
+    fn a_raw_devices_bytes_beyond_its_own_are_others() {
+        let mut record = record(None, NOTE);
+        record.targets[0].stack.remove(1);
+        let top = &mut record.targets[0].stack[0];
+        (top.kind, top.lower) = (DeviceKind::Disk, Vec::new());
+        let foreign = only(&record).foreign.unwrap();
+        assert_eq!(foreign.written_bytes, 1000 * (36 << 10));
+        record.cells[0].spec.axes.direct = false;
+        assert_eq!(only(&record).foreign, None);
+    }
+
+    #[test]
+    fn a_cell_that_nothing_counted_has_no_figures() {
+        let mut record = record(Some(FileState::Trunc), NOTE);
+        for slice in &mut record.cells[0].slices {
+            slice.devices.clear();
+        }
+        assert_eq!(amplifications(&record), []);
+    }
+}

@@ -1,0 +1,238 @@
+//! What the device, the block layer and io_uring do with a write.
+
+use crate::model::cell::{Method, Role};
+use crate::model::facts::{DeviceFacts, DeviceKind};
+use crate::model::record::Cell;
+use crate::model::trace::{Class, Traced};
+use crate::model::units::{digits3, show_amount, show_ns, show_percent};
+
+use super::{Case, Explanation, Kind, cells_of, name, quoted, typical};
+use crate::analyse::amplify::Amplification;
+
+/// The cache setting of a device that must be flushed.
+const WRITE_BACK: &str = "write back";
+/// Fewer flushes per write than this are none: concurrent writes may share one, but not a thousand.
+const NO_FLUSHES: f64 = 0.001;
+/// More than one, allowing for a slice's ends.
+const TWO_FLUSHES: f64 = 1.9;
+/// Others' share of the traffic, and worker threads' share of the writes, beyond which they matter.
+const MATTERS: f64 = 0.01;
+/// Mount options that make a filesystem send no flushes (ext4(5), btrfs(5)).
+const NO_BARRIER: [&str; 2] = ["nobarrier", "barrier=0"];
+
+/// No flush reaches a cache that loses what it holds.
+pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
+    let option = case.has_option(&NO_BARRIER);
+    let found = case.counted(|cell, counted| {
+        let device = flush_device(case, counted);
+        let is_volatile =
+            device.is_some_and(|device| device.write_cache.as_deref() == Some(WRITE_BACK));
+        // A FUA write needs no flush.
+        let has_fua = device.is_none_or(|device| device.fua != Some(false));
+        cell.spec.role == Role::File
+            && cell.spec.axes.method != Method::None
+            && counted
+                .flushes_per_write
+                .is_some_and(|flushes| flushes < NO_FLUSHES)
+            && is_volatile
+            && (option.is_some() || !has_fua)
+            && cell
+                .traced
+                .as_ref()
+                .is_none_or(|traced| fua_requests(traced) == 0)
+    });
+    let (cell, counted) = quoted(&found)?;
+    let device = flush_device(case, counted)?;
+    let why = option.map_or_else(
+        || "something between drops them".to_owned(),
+        |option| format!("the filesystem is mounted with {option}"),
+    );
+    let text = format!(
+        "{} writes through {} ended with {} flushes per write, although the cache of {} is {WRITE_BACK}: \
+         {why}. A power failure loses writes that were acknowledged, and can damage the filesystem. \
+         Let it flush, unless the cache is known to survive power loss.",
+        name(cell),
+        case.filesystem(),
+        digits3(counted.flushes_per_write?),
+        device.name,
+    );
+    Some(case.explain(Kind::Danger, cells_of(&found), text))
+}
+
+fn fua_requests(traced: &Traced) -> u64 {
+    traced.classes.iter().map(|class| class.fua_requests).sum()
+}
+
+fn flush_device<'a>(case: &Case<'a>, counted: &Amplification) -> Option<&'a DeviceFacts> {
+    let dev = counted.flush_device?;
+    case.target.stack.iter().find(|device| device.dev == dev)
+}
+
+/// Without FUA, a commit block needs a flush before and one after it.
+pub(super) fn no_fua(case: &Case<'_>) -> Option<Explanation> {
+    let found = case.counted(|cell, counted| {
+        let device = flush_device(case, counted);
+        cell.spec.role == Role::File
+            && counted
+                .flushes_per_write
+                .is_some_and(|flushes| flushes >= TWO_FLUSHES)
+            && device.is_some_and(|device| {
+                device.fua == Some(false) && device.write_cache.as_deref() == Some(WRITE_BACK)
+            })
+    });
+    let (cell, counted) = quoted(&found)?;
+    let each = counted.flush_mean_ns.map_or_else(String::new, |ns| {
+        format!(", each of {} on average", show_ns(ns))
+    });
+    let text = format!(
+        "{} has no FUA, so that what commits a write is flushed before and after: {} flushes per {} \
+         write{each}. With FUA the last of them is spared, and with a cache that survives power loss \
+         all are.",
+        flush_device(case, counted)?.name,
+        digits3(counted.flushes_per_write?),
+        name(cell),
+    );
+    Some(case.explain(Kind::Fact, cells_of(&found), text))
+}
+
+/// io_uring handed writes to threads of its own.
+pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
+    let found: Vec<(&Cell, Workers)> = case
+        .cells
+        .iter()
+        .filter_map(|&cell| Some((cell, Workers::of(cell)?)))
+        .filter(|(_, workers)| workers.requests as f64 > MATTERS * workers.ops as f64)
+        .collect();
+    let (cell, workers) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
+    let cpu = workers.cpu_ns.map_or_else(String::new, |ns| {
+        format!(
+            ", which used {} of processor time per write",
+            show_ns(ns as f64 / workers.ops as f64)
+        )
+    });
+    let text = format!(
+        "io_uring handed {} of the {} writes to worker threads{cpu}: a write that would block, as \
+         one that allocates, can't be issued from the submitting thread. That time is the kernel's, \
+         not the device's; --engine sync shows the write without it.",
+        show_percent(workers.requests as f64 / workers.ops as f64),
+        name(cell),
+    );
+    let cells = found.iter().map(|&(cell, _)| cell);
+    Some(case.explain(Kind::Fact, cells, text))
+}
+
+/// What io_uring's worker threads did for a cell, in the slices in which that is known.
+struct Workers {
+    ops: u64,
+    requests: u64,
+    cpu_ns: Option<u64>,
+}
+
+impl Workers {
+    fn of(cell: &Cell) -> Option<Workers> {
+        let known = || {
+            cell.slices
+                .iter()
+                .filter(|slice| slice.worker_requests.is_some())
+        };
+        let ops: u64 = known().map(|slice| slice.ops).sum();
+        (ops > 0).then(|| Workers {
+            ops,
+            requests: known().filter_map(|slice| slice.worker_requests).sum(),
+            cpu_ns: known().map(|slice| slice.worker_cpu_ns).sum(),
+        })
+    }
+}
+
+/// A partition whose blocks straddle those of its disk.
+pub(super) fn misaligned(case: &Case<'_>) -> Option<Explanation> {
+    // What a loop device's file lies on is a filesystem's business.
+    let own = case
+        .target
+        .stack
+        .iter()
+        .take_while(|device| device.kind != DeviceKind::Loop);
+    let (partition, start_bytes, physical_bytes) = own
+        .filter_map(|device| {
+            Some((
+                device,
+                device.partition_start_bytes?,
+                device.physical_block_bytes.filter(|&bytes| bytes > 0)?,
+            ))
+        })
+        .find(|&(_, start, physical)| !start.is_multiple_of(physical))?;
+    let cell = typical(&case.cells, |cell| cell.spec.axes.size_bytes)?;
+    let median = cell.latency_ns.map_or_else(String::new, |latency| {
+        format!(
+            ", as the {} writes here with their median of {}",
+            name(cell),
+            show_ns(latency.p50 as f64)
+        )
+    });
+    let text = format!(
+        "{} begins {start_bytes} bytes into its disk, {} past a physical block of {physical_bytes}: \
+         each write of a block touches two{median}. Begin partitions at a multiple of 1 MiB.",
+        partition.name,
+        show_amount(start_bytes % physical_bytes),
+    );
+    Some(case.explain(Kind::Tip, case.cells.iter().copied(), text))
+}
+
+/// Others used the disk meanwhile.
+pub(super) fn foreign_io(case: &Case<'_>) -> Option<Explanation> {
+    let of = |cell| {
+        traced_others(cell)
+            .into_iter()
+            .chain(counted_others(case, cell))
+    };
+    let found: Vec<(&Cell, String, f64)> = case
+        .cells
+        .iter()
+        .flat_map(|&cell| of(cell).map(move |(text, share)| (cell, text, share)))
+        .filter(|&(_, _, share)| share > MATTERS)
+        .collect();
+    // Not the typical but the worst: the others' load has nothing to do with the size.
+    let (cell, what, share) = found
+        .iter()
+        .max_by(|one, other| one.2.total_cmp(&other.2))?;
+    let text = format!(
+        "Others used the disk while {} was measured: {what}, {} of its own writes' bytes. They may be \
+         other programs or the filesystem's own background work; the figures include waiting for them.",
+        name(cell),
+        show_percent(*share),
+    );
+    let cells = case
+        .cells
+        .iter()
+        .copied()
+        .filter(|cell| found.iter().any(|(one, ..)| one.spec.id == cell.spec.id));
+    Some(case.explain(Kind::Fact, cells, text))
+}
+
+fn counted_others(case: &Case<'_>, cell: &Cell) -> Option<(String, f64)> {
+    let foreign = case.amplification(cell)?.foreign?;
+    let mut parts = Vec::new();
+    for (bytes, verb) in [
+        (foreign.written_bytes, "written"),
+        (foreign.read_bytes, "read"),
+    ] {
+        if bytes > 0 {
+            parts.push(format!("{} {verb}", show_amount(bytes)));
+        }
+    }
+    Some((parts.join(" and "), foreign.share))
+}
+
+fn traced_others(cell: &Cell) -> Option<(String, f64)> {
+    let traced = cell.traced.as_ref()?;
+    let others = traced
+        .classes
+        .iter()
+        .find(|traffic| traffic.class == Class::Other)?;
+    let share = others.bytes as f64 / traced.bytes as f64;
+    let text = format!(
+        "{} traced as written by other processes",
+        show_amount(others.bytes)
+    );
+    share.is_finite().then_some((text, share))
+}

@@ -1,0 +1,158 @@
+//! What the filesystem does for a write, and what the file's state has to do with it.
+
+use crate::model::cell::FileState;
+use crate::model::trace::Class;
+use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
+
+use super::{Case, Explanation, Kind, cells_of, cost, medians, name, quoted, short_cost, typical};
+use crate::analyse::amplify::Amplification;
+use crate::model::record::Cell;
+
+/// Bytes per byte from which a write is not just itself: counters of a cell that overwrites in place
+/// come out at 1.00.
+const AMPLIFIED: f64 = 1.1;
+/// Bytes per byte from which data was written twice.
+const TWICE: f64 = 1.5;
+/// A journal that is small whatever the load: mke2fs makes larger ones for filesystems of 1 GiB
+/// and more (`ext2fs_default_journal_size` in e2fsprogs, lib/ext2fs/mkjournal.c).
+const SMALL_JOURNAL_BYTES: u64 = 16 << 20;
+/// A journal that is filled faster than this writes back metadata all the time to make room.
+const FILLED_QUICKLY_NS: f64 = 1e9;
+
+/// Opening with O_TRUNC costs throughput, beyond doubt.
+pub(super) fn truncation(case: &Case<'_>) -> Option<Explanation> {
+    let slower: Vec<_> = case
+        .penalties
+        .iter()
+        .filter(|penalty| penalty.target == case.target.id)
+        .filter_map(|penalty| Some((penalty, penalty.throughput_ratio?)))
+        .filter(|(_, ratio)| ratio.low > 1.0)
+        .collect();
+    let (penalty, ratio) = typical(&slower, |(penalty, _)| penalty.size_bytes)?;
+    let cell = |id: &str| case.cells.iter().copied().find(|cell| cell.spec.id == id);
+    let (trunc, overwrite) = (cell(&penalty.trunc_cell)?, cell(&penalty.overwrite_cell)?);
+    let at_device = match (case.amplification(trunc), case.amplification(overwrite)) {
+        (Some(with), Some(without)) => {
+            format!(": {}, against {}", cost(with), short_cost(without))
+        }
+        _ => String::new(),
+    };
+    let text = format!(
+        "O_TRUNC made {} writes {} times as slow (95 % interval {} to {}{}), because the blocks that \
+         it frees are allocated again, write by write{at_device}. Open without it and overwrite in \
+         place.",
+        show_bytes(penalty.size_bytes),
+        digits3(ratio.value),
+        digits3(ratio.low),
+        digits3(ratio.high),
+        medians(trunc, overwrite),
+    );
+    let cells = slower
+        .iter()
+        .filter_map(|(penalty, _)| cell(&penalty.trunc_cell));
+    Some(case.explain(Kind::Tip, cells, text))
+}
+
+/// Preallocated extents are marked as written by the first write to them.
+pub(super) fn unwritten(case: &Case<'_>) -> Option<Explanation> {
+    let found = case.counted(|cell, counted| {
+        cell.spec.file_state == Some(FileState::Unwritten) && counted.amplification >= AMPLIFIED
+    });
+    let (cell, counted) = quoted(&found)?;
+    let written = case
+        .overwrite_of(cell)
+        .and_then(|other| Some((other, case.amplification(other)?)))
+        .map_or_else(String::new, |(other, without)| {
+            format!(
+                ", against {} into written ones{}",
+                short_cost(without),
+                medians(cell, other)
+            )
+        });
+    let text = format!(
+        "{} writes into preallocated extents that nothing had written: {}{written}. The first write \
+         to each must also be recorded in the filesystem. Fill files once, rather than only preallocate them.",
+        show_bytes(cell.spec.axes.size_bytes),
+        cost(counted),
+    );
+    Some(case.explain(Kind::Tip, cells_of(&found), text))
+}
+
+/// data=journal writes data twice.
+pub(super) fn data_journal(case: &Case<'_>) -> Option<Explanation> {
+    let journal = case.target.mount.as_ref()?.journal.as_ref()?;
+    if journal.mode.as_deref() != Some("journal") {
+        return None;
+    }
+    let found = case
+        .counted(|cell, counted| cell.spec.file_state.is_some() && counted.amplification >= TWICE);
+    let (cell, counted) = quoted(&found)?;
+    let text = format!(
+        "data=journal writes data to the journal first and in place later: {} for {}. With \
+         data=ordered, the default, data is written once.",
+        cost(counted),
+        name(cell),
+    );
+    Some(case.explain(Kind::Tip, cells_of(&found), text))
+}
+
+/// Copy-on-write writes a new block, and the tree that leads to it.
+pub(super) fn copy_on_write(case: &Case<'_>) -> Option<Explanation> {
+    let is_btrfs = case.filesystem() == "btrfs";
+    if !is_btrfs || case.has_option(&["nodatacow"]).is_some() {
+        return None;
+    }
+    let found = case.counted(|cell, counted| {
+        cell.spec.file_state == Some(FileState::Overwrite) && counted.amplification >= AMPLIFIED
+    });
+    let (cell, counted) = quoted(&found)?;
+    let text = format!(
+        "btrfs copies on write: a {} put {} in {} requests, since each write takes new blocks and \
+         logs the trees that lead to them. `chattr +C` on a directory makes files created in it \
+         overwrite in place, without checksums.",
+        name(cell),
+        cost(counted),
+        digits3(counted.requests_per_write),
+    );
+    Some(case.explain(Kind::Tip, cells_of(&found), text))
+}
+
+/// A small journal that these writes fill again and again.
+pub(super) fn small_journal(case: &Case<'_>) -> Option<Explanation> {
+    let size_bytes = case.target.mount.as_ref()?.journal.as_ref()?.size_bytes?;
+    if size_bytes > SMALL_JOURNAL_BYTES || !case.filesystem().starts_with("ext") {
+        return None;
+    }
+    let found = case.counted(|cell, counted| {
+        journal_bytes_per_s(cell, counted)
+            .is_some_and(|rate| size_bytes as f64 / rate * 1e9 < FILLED_QUICKLY_NS)
+    });
+    let (cell, counted) = quoted(&found)?;
+    let rate = journal_bytes_per_s(cell, counted)?;
+    let text = format!(
+        "The journal of {} is small for this load: {} writes {} per second beyond the data, which \
+         fills it every {}, and a full journal holds writes up until metadata is written back. \
+         `tune2fs -J size=128` makes a larger one, on the unmounted filesystem, after `tune2fs -O \
+         ^has_journal`.",
+        show_amount(size_bytes),
+        name(cell),
+        show_amount(rate as u64),
+        show_ns(size_bytes as f64 / rate * 1e9),
+    );
+    Some(case.explain(Kind::Tip, cells_of(&found), text))
+}
+
+/// What a cell wrote to the journal: as traced, or else what the device wrote beyond the data. None
+/// where that is too little to tell from nothing.
+fn journal_bytes_per_s(cell: &Cell, counted: &Amplification) -> Option<f64> {
+    if let Some(traced) = cell.traced.as_ref().filter(|traced| traced.elapsed_ns > 0) {
+        let journal = traced
+            .classes
+            .iter()
+            .find(|traffic| traffic.class == Class::Journal)?;
+        return Some(journal.bytes as f64 / traced.elapsed_ns as f64 * 1e9)
+            .filter(|&rate| rate > 0.0);
+    }
+    (counted.amplification >= AMPLIFIED)
+        .then(|| counted.device_bytes_per_s * (1.0 - 1.0 / counted.amplification))
+}
