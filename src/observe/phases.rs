@@ -3,20 +3,8 @@
 use std::cmp::Reverse;
 
 use super::attribute::Request;
+use crate::model::sample::OpTime;
 use crate::model::trace::{Class, Phase, PhaseTime, Stretch};
-
-/// When a write began and ended, on the clock of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpTime {
-    /// The submission.
-    pub start_ns: u64,
-    /// The completion.
-    pub end_ns: u64,
-    /// Where it wrote in the file or the span.
-    pub offset_bytes: u64,
-    /// How much it wrote.
-    pub bytes: u64,
-}
 
 /// The phases of a list of writes.
 #[derive(Clone, Debug, Default, PartialEq)]
