@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::{Loop, Program, cells, digest, system};
+use support::{Loop, Program, Zram, cells, digest, system};
 
 const QUICK: &[&str] = &["--rounds", "2", "--budget", "1s", "--span", "2m"];
 
@@ -120,36 +120,6 @@ fn the_second_flush_of_plain_calls_is_told() {
             let flushes = slice["devices"][0]["counted"]["flushes"].as_u64().unwrap();
             assert_eq!(flushes, flushes_per_write * slice["ops"].as_u64().unwrap());
         }
-    }
-}
-
-/// A zram device of its own, of `mib` MiB.
-struct Zram {
-    number: String,
-}
-
-impl Zram {
-    fn new(mib: u64) -> Zram {
-        let number = fs::read_to_string("/sys/class/zram-control/hot_add").unwrap();
-        let zram = Zram {
-            number: number.trim().to_owned(),
-        };
-        fs::write(
-            format!("/sys/block/zram{}/disksize", zram.number),
-            format!("{mib}M"),
-        )
-        .unwrap();
-        zram
-    }
-
-    fn node(&self) -> String {
-        format!("/dev/zram{}", self.number)
-    }
-}
-
-impl Drop for Zram {
-    fn drop(&mut self) {
-        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
     }
 }
 

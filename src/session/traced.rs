@@ -90,7 +90,7 @@ pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
     let start_bytes = top.partition_start_bytes.filter(|_| is_partition(top));
     let start_bytes = start_bytes.unwrap_or(0);
     let mount = target.mount.as_ref();
-    let journal = None::<Vec<Range<u64>>>;
+    let journal = mount.and_then(|mount| target::journal_ranges(root, mount));
     Some(Scope {
         disk: disk.dev,
         target: start_bytes..start_bytes + top.size_bytes,

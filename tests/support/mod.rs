@@ -365,3 +365,33 @@ pub fn outcome(mut child: Child) -> Ran {
         stderr,
     }
 }
+
+/// A zram device of its own, of `mib` MiB.
+pub struct Zram {
+    number: String,
+}
+
+impl Zram {
+    pub fn new(mib: u64) -> Zram {
+        let number = fs::read_to_string("/sys/class/zram-control/hot_add").unwrap();
+        let zram = Zram {
+            number: number.trim().to_owned(),
+        };
+        fs::write(
+            format!("/sys/block/zram{}/disksize", zram.number),
+            format!("{mib}M"),
+        )
+        .unwrap();
+        zram
+    }
+
+    pub fn node(&self) -> String {
+        format!("/dev/zram{}", self.number)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
+    }
+}
