@@ -33,7 +33,10 @@ pub struct Event {
 pub enum Kind {
     /// A request goes to the driver.
     RqIssue(Block),
-    /// The driver completed a request, or `bytes` of it.
+    /// The driver completed a request, or `bytes` of it. A write that needs flushes around it
+    /// completes twice: once when its bytes are written, and once more with 0 bytes when the last
+    /// of its flushes is done (`blk_flush_complete_seq` in block/blk-flush.c). An empty flush bio
+    /// completes only so, and is never issued itself: the flush request is.
     RqComplete(Block),
     /// The driver could not take a request now; it will be issued again.
     RqRequeue(Block),

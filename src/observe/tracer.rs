@@ -39,7 +39,8 @@ pub struct NoTrace {
 pub struct Trace {
     /// In the order of time.
     pub events: Vec<Event>,
-    /// Events that happened and are not here: there was no room for them.
+    /// Events of the devices that happened and are not here: there was no room for them. Handovers
+    /// that were dropped are not counted, because nothing tells whose they were.
     pub lost: u64,
 }
 
@@ -47,6 +48,8 @@ pub struct Trace {
 #[derive(Debug)]
 pub struct Tracer {
     groups: Vec<Group>,
+    /// For each tracepoint: are its hits those of the devices alone?
+    filtered: Vec<bool>,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
@@ -106,6 +109,10 @@ impl Tracer {
             .map_err(|error| refused(root, &error))?;
         Ok(Tracer {
             groups,
+            filtered: tracepoints
+                .iter()
+                .map(|point| point.filter.is_some())
+                .collect(),
             decoder,
             buffer: Vec::new(),
         })
@@ -124,13 +131,15 @@ impl Tracer {
         for group in &mut self.groups {
             self.buffer.clear();
             let hits = group.take(&mut self.buffer)?;
+            let hits = hits.iter().zip(&self.filtered);
+            let hits: u64 = hits.filter(|(_, by)| **by).map(|(hits, _)| hits).sum();
             let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
             trace.lost += hits.saturating_sub(recorded);
         }
         let own = std::process::id();
         trace
             .events
-            .retain(|event| event.pid == own || !matches!(event.kind, Kind::AsyncWork(_)));
+            .retain(|event| event.pid == own || !is_handover(event));
         trace.events.sort_by_key(|event| event.time_ns);
         Ok(trace)
     }
@@ -142,7 +151,7 @@ fn learn(decoder: &mut Decoder, known: &Known, text: &str) -> Result<Format, For
     Ok(format)
 }
 
-/// Decodes a ring's records to the end of `events`, and tells how many there were.
+/// Decodes a ring's records to the end of `events`, and tells how many of them were the devices'.
 fn read(decoder: &Decoder, bytes: &[u8], events: &mut Vec<Event>) -> u64 {
     let before = events.len();
     events.extend(Records::new(bytes).filter_map(|sample| {
@@ -154,7 +163,12 @@ fn read(decoder: &Decoder, bytes: &[u8], events: &mut Vec<Event>) -> u64 {
             kind: decoder.decode(sample.raw)?,
         })
     }));
-    (events.len() - before) as u64
+    let devices = events[before..].iter().filter(|event| !is_handover(event));
+    devices.count() as u64
+}
+
+fn is_handover(event: &Event) -> bool {
+    matches!(event.kind, Kind::AsyncWork(_))
 }
 
 /// `dev == N || dev == M` (Documentation/trace/events.rst, "Event filtering").

@@ -28,8 +28,8 @@ pub struct Group {
     ring: Ring,
     /// The first leads: the others are on only while it is.
     events: Vec<File>,
-    /// Hits counted at the last [`Group::take`].
-    counted: u64,
+    /// Each one's hits at the last [`Group::take`].
+    counted: Vec<u64>,
 }
 
 impl Group {
@@ -67,8 +67,8 @@ impl Group {
         }
         Ok(Group {
             ring,
+            counted: vec![0; events.len()],
             events,
-            counted: 0,
         })
     }
 
@@ -82,20 +82,19 @@ impl Group {
         switch(&self.events[0], IOC_DISABLE)
     }
 
-    /// Moves the records in the ring to the end of `to`, and tells how many hits the kernel counted
-    /// since the last call. It counts a hit whether or not the ring has room for it, so the
-    /// samples that are missing to this number were dropped.
-    pub fn take(&mut self, to: &mut Vec<u8>) -> io::Result<u64> {
+    /// Moves the records in the ring to the end of `to`, and tells how many hits of each tracepoint
+    /// the kernel counted since the last call, in the order of [`Group::open`]. It counts a hit
+    /// whether or not the ring has room for it, so samples missing to these numbers were dropped.
+    pub fn take(&mut self, to: &mut Vec<u8>) -> io::Result<Vec<u64>> {
         self.ring.take(to)?;
         let mut values = vec![0; 8 * (1 + self.events.len())];
         (&self.events[0]).read_exact(&mut values)?;
         let (words, _) = values.as_chunks::<8>();
-        let total = words[1..]
-            .iter()
-            .map(|word| u64::from_ne_bytes(*word))
-            .sum::<u64>();
-        let hits = total.wrapping_sub(self.counted);
-        self.counted = total;
+        let totals = words[1..].iter().map(|word| u64::from_ne_bytes(*word));
+        let hits = totals
+            .zip(&mut self.counted)
+            .map(|(total, counted)| total.wrapping_sub(std::mem::replace(counted, total)))
+            .collect();
         Ok(hits)
     }
 }
