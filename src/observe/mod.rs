@@ -3,7 +3,11 @@
 
 pub mod attribute;
 pub mod blockstat;
+pub mod decode;
 pub mod event;
+pub mod format;
 pub mod phases;
 pub mod rwbs;
+mod tracefs;
+pub mod tracer;
 pub mod workers;

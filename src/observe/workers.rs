@@ -1,15 +1,12 @@
 //! Counts the requests that io_uring handed to its worker threads (`iou-wrk`), because such a
 //! request costs microseconds that are not the device's.
 
-use std::fs;
 use std::io;
 
+use super::tracefs::{self, Unreadable};
 use crate::sys::perf::Counter;
 use crate::sys::root::Root;
 
-/// Where tracefs is mounted: on its own since Linux 4.1, before that within debugfs
-/// (Documentation/trace/ftrace.rst).
-const TRACEFS: [&str; 2] = ["kernel/tracing", "kernel/debug/tracing"];
 /// Hit whenever io_uring queues a request for a worker (`io_queue_iowq` in io_uring/io_uring.c).
 const TRACEPOINT: &str = "events/io_uring/io_uring_queue_async_work/id";
 
@@ -56,37 +53,32 @@ fn count(id: u64) -> Result<Counter, String> {
 }
 
 fn tracepoint_id(root: &Root) -> Result<u64, String> {
-    let mut denied = None;
-    for tracefs in TRACEFS {
-        let path = root.sys.join(tracefs).join(TRACEPOINT);
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                return text.trim().parse().map_err(|_| {
-                    format!(
-                        "{}: expected a number, found '{}'",
-                        path.display(),
-                        text.trim()
-                    )
-                });
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                denied = Some(format!("{}: {error}; run as root", path.display()));
-            }
-            Err(_) => {}
+    match tracefs::read(root, TRACEPOINT) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| format!("{TRACEPOINT}: expected a number, found '{}'", text.trim())),
+        Err(Unreadable::NotMounted) => Err(format!(
+            "tracefs is not mounted; mount it: {}",
+            tracefs::mount_command(root)
+        )),
+        Err(Unreadable::Absent) => Err(format!(
+            "tracefs has no {TRACEPOINT}; this kernel lacks the tracepoint"
+        )),
+        Err(Unreadable::Failed(path, error)) => {
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; run as root",
+                _ => "",
+            };
+            Err(format!("{}: {error}{remedy}", path.display()))
         }
     }
-    Err(denied.unwrap_or_else(|| {
-        format!(
-            "no {TRACEPOINT} in tracefs; mount it by mount -t tracefs tracefs {}, or the kernel \
-             lacks the tracepoint",
-            root.sys.join(TRACEFS[0]).display()
-        )
-    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn tree() -> (tempfile::TempDir, Root) {
         let tree = tempfile::tempdir().unwrap();
@@ -111,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_tracepoint_is_found_at_either_mount() {
-        for tracefs in TRACEFS {
+        for tracefs in ["kernel/tracing", "kernel/debug/tracing"] {
             let (tree, root) = tree();
             let path = tree.path().join(tracefs).join(TRACEPOINT);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

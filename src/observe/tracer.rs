@@ -1,0 +1,241 @@
+//! Records what the kernel does with the devices' requests, for a stretch of time.
+//!
+//! By perf_event_open(2) and not by an instance of tracefs, because the kernel takes it down with
+//! the process, whatever ends that, and because its clock can be the engine's.
+
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+
+use thiserror::Error;
+
+use super::decode::{Decoder, KNOWN, Known, kernel_dev};
+use super::event::{Event, Kind};
+use super::format::{Format, FormatError};
+use super::tracefs::{self, Unreadable};
+use crate::model::facts::DevId;
+use crate::sys::perf::{Group, Records, Tracepoint};
+use crate::sys::root::Root;
+
+/// Memory for all rings together, at most: what a processor gets is its share.
+const ALL_RINGS_BYTES: usize = 256 << 20;
+/// A synchronous write through a filesystem makes up to 30 events of about 100 bytes, so this holds
+/// a tenth of a second of 30,000 writes a second on one processor.
+const RING_BYTES: usize = 8 << 20;
+
+/// Why nothing can be traced, in words for one line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}; {remedy}")]
+pub struct NoTrace {
+    /// What was tried and what the kernel said.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What was recorded between a start and a stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// In the order of time.
+    pub events: Vec<Event>,
+    /// Events that happened and are not here: there was no room for them.
+    pub lost: u64,
+}
+
+/// Records events of some devices. While stopped, it costs nothing but memory.
+#[derive(Debug)]
+pub struct Tracer {
+    groups: Vec<Group>,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+impl Tracer {
+    /// Gets ready to record the events of these devices, by whatever process. Requests carry their
+    /// whole disk; bios and journals carry the partition they were meant for: to trace a partition,
+    /// name both.
+    pub fn open(root: &Root, devices: &[DevId]) -> Result<Tracer, NoTrace> {
+        let cpus = online(root)?;
+        let share = (ALL_RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
+        Tracer::with_rings(root, devices, share)
+    }
+
+    /// As [`Tracer::open`], with a ring of at least this many bytes on each processor.
+    pub fn with_rings(
+        root: &Root,
+        devices: &[DevId],
+        ring_bytes: usize,
+    ) -> Result<Tracer, NoTrace> {
+        // No filter would let all devices through.
+        let filter = (!devices.is_empty()).then(|| CString::new(filter(devices)));
+        let Some(Ok(filter)) = filter else {
+            return Err(NoTrace {
+                reason: "there is no block device to trace".into(),
+                remedy: "trace a target that lies on one".into(),
+            });
+        };
+        let mut decoder = Decoder::default();
+        let mut tracepoints = Vec::new();
+        for known in &KNOWN {
+            let path = format!("events/{}/format", known.path);
+            let text = match tracefs::read(root, &path) {
+                Ok(text) => text,
+                Err(Unreadable::Absent) if !known.needed => continue,
+                Err(why) => return Err(unreadable(root, &path, why)),
+            };
+            let format = match learn(&mut decoder, known, &text) {
+                Ok(format) => format,
+                Err(_) if !known.needed => continue,
+                Err(error) => {
+                    return Err(NoTrace {
+                        reason: format!("tracefs: {path}: {error}"),
+                        remedy: "this kernel's events cannot be read; report its version".into(),
+                    });
+                }
+            };
+            tracepoints.push(Tracepoint {
+                id: format.id.into(),
+                filter: known.names_device().then_some(filter.as_c_str()),
+            });
+        }
+        let groups = online(root)?
+            .into_iter()
+            .map(|cpu| Group::open(cpu, &tracepoints, ring_bytes))
+            .collect::<io::Result<_>>()
+            .map_err(|error| refused(root, &error))?;
+        Ok(Tracer {
+            groups,
+            decoder,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Records from now on, until [`Tracer::stop`].
+    pub fn start(&mut self) -> io::Result<()> {
+        self.groups.iter().try_for_each(Group::enable)
+    }
+
+    /// Records no more, and gives what was recorded. Of io_uring's handovers, those of this process
+    /// alone.
+    pub fn stop(&mut self) -> io::Result<Trace> {
+        self.groups.iter().try_for_each(Group::disable)?;
+        let mut trace = Trace::default();
+        for group in &mut self.groups {
+            self.buffer.clear();
+            let hits = group.take(&mut self.buffer)?;
+            let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
+            trace.lost += hits.saturating_sub(recorded);
+        }
+        let own = std::process::id();
+        trace
+            .events
+            .retain(|event| event.pid == own || !matches!(event.kind, Kind::AsyncWork(_)));
+        trace.events.sort_by_key(|event| event.time_ns);
+        Ok(trace)
+    }
+}
+
+fn learn(decoder: &mut Decoder, known: &Known, text: &str) -> Result<Format, FormatError> {
+    let format = Format::parse(text)?;
+    decoder.learn(known, &format)?;
+    Ok(format)
+}
+
+/// Decodes a ring's records to the end of `events`, and tells how many there were.
+fn read(decoder: &Decoder, bytes: &[u8], events: &mut Vec<Event>) -> u64 {
+    let before = events.len();
+    events.extend(Records::new(bytes).filter_map(|sample| {
+        Some(Event {
+            time_ns: sample.time_ns,
+            cpu: sample.cpu,
+            pid: sample.pid,
+            tid: sample.tid,
+            kind: decoder.decode(sample.raw)?,
+        })
+    }));
+    (events.len() - before) as u64
+}
+
+/// `dev == N || dev == M` (Documentation/trace/events.rst, "Event filtering").
+fn filter(devices: &[DevId]) -> String {
+    let mut text = String::new();
+    for dev in devices {
+        let joint = if text.is_empty() { "" } else { " || " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{joint}dev == {}", kernel_dev(*dev));
+    }
+    text
+}
+
+/// The processors that run, by number.
+fn online(root: &Root) -> Result<Vec<u32>, NoTrace> {
+    let path = root.sys.join("devices/system/cpu/online");
+    let failed = |why: String| NoTrace {
+        reason: format!("{}: {why}", path.display()),
+        remedy: "mount sysfs".into(),
+    };
+    let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+    cpu_list(text.trim()).ok_or_else(|| failed(format!("cannot read '{}'", text.trim())))
+}
+
+/// Reads a list such as `0-3,8` (Documentation/admin-guide/cputopology.rst).
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    /// More than any kernel runs on (NR_CPUS).
+    const MOST: u32 = 1 << 16;
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.parse().ok()?;
+        let last = last.parse().ok().filter(|last| *last < MOST)?;
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+fn unreadable(root: &Root, path: &str, why: Unreadable) -> NoTrace {
+    match why {
+        Unreadable::NotMounted => NoTrace {
+            reason: "tracefs is not mounted".into(),
+            remedy: format!("mount it: {}", tracefs::mount_command(root)),
+        },
+        Unreadable::Absent => NoTrace {
+            reason: format!("tracefs has no {path}"),
+            remedy: "trace on a kernel built with CONFIG_BLK_DEV_IO_TRACE".into(),
+        },
+        Unreadable::Failed(path, error) => NoTrace {
+            reason: format!("{}: {error}", path.display()),
+            remedy: match error.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => rights(root),
+                _ => format!("mount tracefs: {}", tracefs::mount_command(root)),
+            },
+        },
+    }
+}
+
+fn refused(root: &Root, error: &io::Error) -> NoTrace {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => rights(root),
+        Some(libc::EMFILE) => "allow more open files: ulimit -n 65536".into(),
+        Some(libc::ENOMEM) => "free some memory: the rings are kept in it".into(),
+        Some(libc::ENOSYS) => "the kernel, or a filter of system calls, lacks it".into(),
+        _ => "see perf_event_open(2)".into(),
+    };
+    NoTrace {
+        reason: format!("perf_event_open of block events: {error}"),
+        remedy,
+    }
+}
+
+/// What to do for want of a right: what forbids it, most general first.
+fn rights(root: &Root) -> String {
+    // kernel_lockdown(7): at this level both tracefs and perf are closed, to root too.
+    let lockdown = fs::read_to_string(root.sys.join("kernel/security/lockdown"));
+    if lockdown.is_ok_and(|text| text.contains("[confidentiality]")) {
+        return "the kernel is locked down: boot it without lockdown=confidentiality".into();
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return "run as root".into();
+    }
+    "run with CAP_PERFMON, outside of a container whose filter of system calls forbids it".into()
+}
