@@ -200,7 +200,7 @@ fn give_bytes(op: &OpTime, spans: &[Span], stretches: &mut [Stretch]) {
             continue;
         }
         let end_ns = span.end_ns - op.start_ns;
-        let start_ns = span.start_ns.saturating_sub(op.start_ns).min(end_ns - 1);
+        let start_ns = span.start_ns.saturating_sub(op.start_ns);
         let best = stretches
             .iter_mut()
             .filter(|stretch| stretch.start_ns < end_ns && stretch.end_ns > start_ns)
@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn timeline() -> impl Strategy<Value = Vec<Request>> {
-        let one = (0usize..6, any::<bool>(), 0u64..500, 0u64..60, 0u64..9);
+        let one = (0usize..6, any::<bool>(), 0u64..500, 1u64..60, 0u64..9);
         prop::collection::vec(one, 0..25).prop_map(|drawn| {
             let mut requests: Vec<Request> = drawn
                 .into_iter()

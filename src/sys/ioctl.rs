@@ -231,6 +231,8 @@ pub struct XfsLog {
     pub size_bytes: u64,
     /// It lies on a device of its own.
     pub external: bool,
+    /// Where it begins on the filesystem's device; none if it is external.
+    pub start_bytes: Option<u64>,
 }
 
 /// The log of the XFS filesystem that a file or directory lies on. Fails with ENOTTY elsewhere.
@@ -241,7 +243,25 @@ pub fn xfs_log(fd: impl AsFd) -> io::Result<XfsLog> {
     Ok(XfsLog {
         size_bytes: u64::from(geometry.logblocks) * u64::from(geometry.blocksize),
         external: geometry.logstart == 0,
+        start_bytes: geometry.log_start_bytes(),
     })
+}
+
+impl XfsGeometryV4 {
+    /// `logstart` is the number of the allocation group, then the block in it in as many bits as
+    /// its size needs (XFS_FSB_TO_DADDR in fs/xfs/libxfs/xfs_format.h). 0 is an external log.
+    fn log_start_bytes(&self) -> Option<u64> {
+        let block_bits = u64::from(self.agblocks)
+            .checked_next_power_of_two()?
+            .ilog2();
+        let group = self.logstart >> block_bits;
+        let block = self.logstart & ((1 << block_bits) - 1);
+        let blocks = group
+            .checked_mul(u64::from(self.agblocks))?
+            .checked_add(block)?;
+        let bytes = blocks.checked_mul(u64::from(self.blocksize))?;
+        (self.logstart != 0).then_some(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -259,6 +279,23 @@ mod tests {
             size_of::<XfsGeometryV4>(),
             (XFS_IOC_FSGEOMETRY_V4 >> 16) as usize & 0x3FFF
         );
+    }
+
+    #[test]
+    fn an_xfs_log_begins_in_its_allocation_group() {
+        let geometry = |logstart| XfsGeometryV4 {
+            blocksize: 4096,
+            agblocks: 19_200,
+            logstart,
+            ..XfsGeometryV4::default()
+        };
+        // 19,200 blocks need 15 bits.
+        let within = (2 << 15) + 7;
+        assert_eq!(
+            geometry(within).log_start_bytes(),
+            Some((2 * 19_200 + 7) * 4096)
+        );
+        assert_eq!(geometry(0).log_start_bytes(), None);
     }
 
     #[test]

@@ -32,13 +32,7 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
     let on_disk = device_node(root, device)
         .and_then(File::open)
         .ok()
-        .and_then(|node| {
-            // The superblock starts at byte 1024, whatever the block size
-            // (Documentation/filesystems/ext4/super.rst).
-            let mut superblock = [0; 1024];
-            node.read_exact_at(&mut superblock, 1024).ok()?;
-            ext_superblock(&superblock)
-        });
+        .and_then(|node| ext_superblock(&superblock(&node)?));
     // Lists every option, defaults too, so `data=` is in it unless there is no journal
     // (_ext4_show_options in fs/ext4/super.c); mountinfo shows only what differs from the default.
     let options = device_dir(root, device).ok().and_then(|dir| {
@@ -65,6 +59,23 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
             },
             external: on_disk.map(|journal| journal == ExtJournal::External),
         }),
+    }
+}
+
+/// The superblock of an ext filesystem on a device, if it can be read.
+pub(super) fn superblock(device: &File) -> Option<[u8; 1024]> {
+    // The superblock starts at byte 1024, whatever the block size
+    // (Documentation/filesystems/ext4/super.rst).
+    let mut superblock = [0; 1024];
+    device.read_exact_at(&mut superblock, 1024).ok()?;
+    Some(superblock)
+}
+
+/// The size of a journal that lies in its filesystem, by an ext superblock that holds its map.
+pub(super) fn internal_size(superblock: &[u8; 1024]) -> Option<u64> {
+    match ext_superblock(superblock)? {
+        ExtJournal::Internal { size_bytes } => size_bytes,
+        ExtJournal::Absent | ExtJournal::External => None,
     }
 }
 

@@ -7,6 +7,7 @@ mod device;
 mod host;
 mod identity;
 mod journal;
+mod journal_map;
 mod loops;
 mod mount;
 mod mountinfo;
@@ -15,6 +16,7 @@ mod stack;
 mod sysfs;
 
 pub use host::host;
+pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{mount_of, mounts};
 pub use stack::{all_devices, device_node, stack};
