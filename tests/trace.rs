@@ -112,7 +112,14 @@ fn near(value: f64, wanted: f64) {
 
 fn file_on(fs: &str, options: &[&str], more: &[&str]) -> (Traced, support::Ran) {
     let device = Loop::new(if fs == "xfs" { 320 } else { 192 });
-    device.format(fs);
+    match fs {
+        // A small device would get blocks of 1 KiB.
+        "ext4" => drop(system(
+            "mkfs.ext4",
+            &["-q", "-F", "-b", "4096", device.node()],
+        )),
+        other => device.format(other),
+    }
     on(Mount::of(device, options), more)
 }
 
@@ -174,7 +181,15 @@ fn without_a_journal_nothing_is_journalled() {
     let device = Loop::new(192);
     system(
         "mkfs.ext4",
-        &["-q", "-F", "-O", "^has_journal", device.node()],
+        &[
+            "-q",
+            "-F",
+            "-b",
+            "4096",
+            "-O",
+            "^has_journal",
+            device.node(),
+        ],
     );
     let (file, _) = on(Mount::of(device, &[]), &["--file-state", "append"]);
     assert_eq!(file.requests("journal"), 0.0);

@@ -111,7 +111,7 @@ const WARM_UP_NS: u64 = 10_000_000;
 const TRACE_EVERY: u32 = 4;
 /// A cell has so many traced slices at most.
 const TRACED_SLICES: u32 = 8;
-/// A traced slice ends after this time, or [`traced::MAX_OPS`] operations.
+/// A traced slice ends after this time and [`SLICE_OPS`] operations, or [`traced::MAX_OPS`].
 const TRACED_NS: u64 = 20_000_000;
 /// No slice goes on for longer, however slow the device.
 const HARD_NS: u64 = 5_000_000_000;
@@ -262,7 +262,7 @@ impl Rounds<'_> {
             let ask = Ask {
                 seed,
                 time_ns: TRACED_NS,
-                min_ops: 1,
+                min_ops: SLICE_OPS,
                 hard_ns: HARD_NS,
                 max_ops: traced::MAX_OPS as u64,
             };
