@@ -336,6 +336,11 @@ impl Drop for Ring<'_> {
             }
             self.reap(|_| {});
         }
+        // Closing would do so too, but later: until then, a ring made next may lack locked memory. A
+        // failure leaves it to the close.
+        if self.piece_bytes.is_some() && self.in_flight == 0 {
+            let _ = self.ring.submitter().unregister_buffers();
+        }
         if let Some(index) = self.enter_index.take() {
             setup::unregister_descriptor(&self.ring, index);
         }
