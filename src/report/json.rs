@@ -5,7 +5,9 @@ use serde_json::Value;
 use crate::analyse::{gap, trunc};
 use crate::model::record::Record;
 
-/// The record's own keys, and `gaps` and `trunc_penalties` beside them.
+use super::view::view;
+
+/// The record's own keys, and `gaps`, `trunc_penalties` and `warnings` beside them.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -15,6 +17,7 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "trunc_penalties".to_owned(),
             serde_json::to_value(penalties)?,
         );
+        keys.insert("warnings".to_owned(), view(record).warnings().into());
     }
     Ok(value)
 }

@@ -1,5 +1,6 @@
 //! A record as people and programs read it.
 
+mod answer;
 mod describe;
 mod figures;
 pub mod inventory;
@@ -9,7 +10,7 @@ mod table;
 mod tables;
 mod view;
 
-use crate::model::record::Record;
+use crate::model::record::{Note, Record};
 
 pub use json::json;
 
@@ -25,6 +26,24 @@ pub struct Style {
 /// The record as text with tables, as the run and `syncprof report` print it.
 pub fn render(record: &Record, style: &Style) -> String {
     table::render(&view::view(record), style)
+}
+
+/// Why one may doubt the record's figures, and which flag to try next, a line each: for standard
+/// error. What the run noted itself is not among them.
+pub fn warnings(record: &Record) -> Vec<String> {
+    view::view(record).warnings()
+}
+
+/// A note of the record's, with the path that it is about where there are several.
+pub fn note_text(record: &Record, note: &Note) -> String {
+    let about = record
+        .targets
+        .iter()
+        .find(|target| record.targets.len() > 1 && note.target.as_ref() == Some(&target.id));
+    about.map_or_else(
+        || note.text.clone(),
+        |target| view::about(&target.path, &note.text),
+    )
 }
 
 #[cfg(test)]
