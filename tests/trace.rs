@@ -32,7 +32,7 @@ fn write(path: &str, blocks: u64) {
         .unwrap();
     let buffer = Aligned::new(SIZE).unwrap();
     for block in 0..blocks {
-        let written = file.write_at(buffer.as_slice(), block * SIZE as u64);
+        let written = file.write_at(&buffer, block * SIZE as u64);
         assert_eq!(written.unwrap(), SIZE);
     }
 }

@@ -7,6 +7,8 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -23,6 +25,12 @@ const ALL_RINGS_BYTES: usize = 256 << 20;
 /// A synchronous write through a filesystem makes up to 30 events of about 100 bytes, so this holds
 /// a tenth of a second of 30,000 writes a second on one processor.
 const RING_BYTES: usize = 8 << 20;
+
+/// Switching off may interrupt a processor in the middle of a record, which it has counted and not
+/// yet shown; it goes on within microseconds, or when it is next scheduled where it is virtual.
+/// What is still missing after so many looks was dropped.
+const TAKES: u32 = 10;
+const UNDERWAY: Duration = Duration::from_micros(200);
 
 /// Why nothing can be traced, in words for one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -129,12 +137,23 @@ impl Tracer {
         self.groups.iter().try_for_each(Group::disable)?;
         let mut trace = Trace::default();
         for group in &mut self.groups {
-            self.buffer.clear();
-            let hits = group.take(&mut self.buffer)?;
-            let hits = hits.iter().zip(&self.filtered);
-            let hits: u64 = hits.filter(|(_, by)| **by).map(|(hits, _)| hits).sum();
-            let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
-            trace.lost += hits.saturating_sub(recorded);
+            let mut missing = 0;
+            for _ in 0..TAKES {
+                self.buffer.clear();
+                let hits = group.take(&mut self.buffer)?;
+                let hits = hits
+                    .iter()
+                    .zip(&self.filtered)
+                    .filter(|(_, by_device)| **by_device);
+                let hits: u64 = hits.map(|(hits, _)| hits).sum();
+                let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
+                missing = (missing + hits).saturating_sub(recorded);
+                if missing == 0 {
+                    break;
+                }
+                thread::sleep(UNDERWAY);
+            }
+            trace.lost += missing;
         }
         let own = std::process::id();
         trace
