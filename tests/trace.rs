@@ -137,7 +137,7 @@ fn a_ring_too_small_tells_how_much_it_lost() {
 }
 
 #[test]
-fn a_partitions_requests_carry_the_disk_and_its_bios_the_partition() {
+fn a_partitions_requests_and_bios_carry_the_disk_and_its_sectors() {
     needs_root!();
     let device = partitioned(256);
     let partition = format!("{}p2", device.name());
@@ -150,12 +150,11 @@ fn a_partitions_requests_carry_the_disk_and_its_bios_the_partition() {
     agree(&trace.events, &counted);
     let start = 2048 + (100 << 11);
     for event in &trace.events {
-        let (block, owner) = match event.kind {
-            Kind::RqIssue(block) | Kind::RqComplete(block) => (block, disk),
-            Kind::BioQueue(block) => (block, part),
-            _ => continue,
+        let (Kind::RqIssue(block) | Kind::RqComplete(block) | Kind::BioQueue(block)) = event.kind
+        else {
+            continue;
         };
-        assert_eq!(block.dev, owner, "{event:?}");
+        assert_eq!(block.dev, disk, "{event:?}");
         if block.bytes > 0 {
             assert!(
                 block.sector.is_some_and(|sector| sector >= start),

@@ -63,9 +63,9 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Gets ready to record the events of these devices, by whatever process. Requests carry their
-    /// whole disk; bios and journals carry the partition they were meant for: to trace a partition,
-    /// name both.
+    /// Gets ready to record the events of these devices, by whatever process. Requests and bios
+    /// carry the whole disk and its sectors, the steps of a journal's commit the partition: to
+    /// trace a partition, name both.
     pub fn open(root: &Root, devices: &[DevId]) -> Result<Tracer, NoTrace> {
         let cpus = online(root)?;
         let share = (ALL_RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
