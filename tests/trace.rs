@@ -1,319 +1,216 @@
-//! Where the bytes and the time of a write go, traced on real filesystems.
+//! Traces against the device's own counters: on real devices, and as stored.
 
 mod support;
 
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
 use serde_json::Value;
-use support::{Loop, Mount, Program, Zram, cells, system};
+use support::{Loop, partitioned};
+use syncprof::model::facts::DevId;
+use syncprof::model::traffic::BlockStat;
+use syncprof::observe::blockstat;
+use syncprof::observe::event::{Block, Event, Kind};
+use syncprof::observe::tracer::{Trace, Tracer};
+use syncprof::sys::buffer::Aligned;
+use syncprof::sys::root::Root;
 
-const QUICK: &[&str] = &[
-    "--rounds", "6", "--budget", "3s", "--span", "4m", "--trace", "on",
-];
+const SIZE: usize = 4096;
 
-/// One traced cell of 4 KiB writes.
-struct Traced(Value);
+fn dev(name: &str) -> DevId {
+    let path = format!("/sys/class/block/{name}/dev");
+    fs::read_to_string(path).unwrap().parse().unwrap()
+}
 
-impl Traced {
-    fn of(args: &[&str]) -> (Traced, support::Ran) {
-        let args: Vec<&str> = args
-            .iter()
-            .chain(["--sizes", "4k"].iter())
-            .copied()
-            .collect();
-        let args: Vec<&str> = args.iter().chain(QUICK).copied().collect();
-        let (ran, record) = Program::new().measure(&args);
-        let role = if args[0] == "raw" { "raw" } else { "file" };
-        let cell = cells(&record, role)[0].clone();
-        assert!(cell["traced"].is_object(), "{ran:#?}");
-        let traced = Traced(cell["traced"].clone());
-        traced.adds_up();
-        (traced, ran)
+/// Writes one block after the other, each of them synchronous and direct.
+fn write(path: &str, blocks: u64) {
+    let file = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_DIRECT | libc::O_DSYNC)
+        .open(path)
+        .unwrap();
+    let buffer = Aligned::new(SIZE).unwrap();
+    for block in 0..blocks {
+        let written = file.write_at(&buffer, block * SIZE as u64);
+        assert_eq!(written.unwrap(), SIZE);
     }
+}
 
-    fn ops(&self) -> f64 {
-        self.0["ops"].as_f64().unwrap()
+fn traced(tracer: &mut Tracer, dev: DevId, work: impl FnOnce()) -> (Trace, BlockStat) {
+    let root = Root::host();
+    let before = blockstat::read(&root, dev).unwrap();
+    tracer.start().unwrap();
+    work();
+    let trace = tracer.stop().unwrap();
+    let after = blockstat::read(&root, dev).unwrap();
+    (trace, blockstat::since(&after, &before))
+}
+
+/// Requests, sectors and flushes that the events tell of must be those that the device counted.
+#[track_caller]
+fn agree(events: &[Event], counted: &BlockStat) {
+    let (mut writes, mut sectors, mut flushes) = (0, 0, 0);
+    for event in events {
+        match event.kind {
+            Kind::RqComplete(block) if block.flags.is_flush() => flushes += 1,
+            // The last completion of a write with flushes around it, of which the first counted.
+            Kind::RqComplete(Block { bytes: 0, .. }) => {}
+            Kind::RqComplete(block) if block.flags.is_write() => {
+                writes += 1;
+                sectors += block.bytes / 512;
+            }
+            // An empty flush bio, which the device counts as a write.
+            Kind::BioQueue(block)
+                if block.bytes == 0 && block.flags.preflush && block.flags.is_write() =>
+            {
+                writes += 1;
+            }
+            _ => {}
+        }
     }
+    assert_eq!(
+        (writes, sectors, flushes),
+        (counted.writes, counted.write_sectors, counted.flushes)
+    );
+}
 
-    fn class(&self, class: &str, what: &str) -> f64 {
-        let classes = self.0["classes"].as_array().unwrap();
-        classes.iter().find(|c| c["class"] == class).unwrap()[what]
-            .as_f64()
-            .unwrap()
+#[test]
+fn events_add_up_to_what_the_device_counted() {
+    needs_root!();
+    let device = Loop::new(64);
+    let dev = dev(device.name());
+    let mut tracer = Tracer::open(&Root::host(), &[dev]).unwrap();
+    for _ in 0..2 {
+        let (trace, counted) = traced(&mut tracer, dev, || write(device.node(), 50));
+        assert_eq!(trace.lost, 0);
+        assert_eq!(counted.write_sectors, 50 * 8);
+        agree(&trace.events, &counted);
+        assert!(trace.events.is_sorted_by_key(|event| event.time_ns));
     }
+}
 
-    /// Requests of a class for each write.
-    fn requests(&self, class: &str) -> f64 {
-        self.class(class, "requests") / self.ops()
+#[test]
+fn through_a_filesystem_events_add_up_too() {
+    needs_root!();
+    for fs in ["ext4", "xfs", "btrfs"] {
+        let mount = Loop::new(320).mounted(fs);
+        let file = mount.path().join("scratch");
+        fs::write(&file, vec![1; 16 * SIZE]).unwrap();
+        support::system("sync", &["-f", mount.dir()]);
+        let dev = dev(mount.device().name());
+        let mut tracer = Tracer::open(&Root::host(), &[dev]).unwrap();
+        let (trace, counted) = traced(&mut tracer, dev, || {
+            // Half of the writes extend the file.
+            write(file.to_str().unwrap(), 32);
+            support::system("sync", &["-f", mount.dir()]);
+        });
+        assert_eq!(trace.lost, 0, "{fs}");
+        agree(&trace.events, &counted);
+        let commits = trace.events.iter();
+        let commits = commits.filter(|event| matches!(event.kind, Kind::JournalCommit(_)));
+        assert_eq!(commits.count() > 0, fs == "ext4", "{fs}");
     }
+}
 
-    /// Bytes at the device for each byte written.
-    fn amplification(&self) -> f64 {
-        let classes = self.0["classes"].as_array().unwrap();
-        let bytes: f64 = classes.iter().map(|c| c["bytes"].as_f64().unwrap()).sum();
-        bytes / self.0["bytes"].as_f64().unwrap()
-    }
-
-    fn mean_ns(&self, phase: &str) -> Option<f64> {
-        let phases = self.0["phases"].as_array().unwrap();
-        phases
-            .iter()
-            .find(|p| p["phase"] == phase)
-            .map(|p| p["mean_ns"].as_f64().unwrap())
-    }
-
-    /// Nothing was lost, the classes add up to what the device counted, the phases to the latency,
-    /// and the typical write has no gap.
-    #[track_caller]
-    fn adds_up(&self) {
-        assert_eq!(self.0["lost_events"], 0, "{:#}", self.0);
-        assert!(self.ops() >= 16.0, "{:#}", self.0);
-        let counted = |name: &str| self.0["counted"][name].as_f64().unwrap();
-        let classes = ["data", "journal", "metadata", "other", "unknown"];
-        let bytes: f64 = classes.iter().map(|class| self.class(class, "bytes")).sum();
-        let device_bytes = counted("write_sectors") * 512.0;
-        assert!(
-            (bytes - device_bytes).abs() <= 0.01 * device_bytes,
-            "{:#}",
-            self.0
+#[test]
+fn a_ring_too_small_tells_how_much_it_lost() {
+    needs_root!();
+    let device = Loop::new(64);
+    let dev = dev(device.name());
+    let work = || write(device.node(), 300);
+    let mut roomy = Tracer::open(&Root::host(), &[dev]).unwrap();
+    let mut tiny = Tracer::with_rings(&Root::host(), &[dev], SIZE).unwrap();
+    // Each of two slices: what was lost in the first must not show up in the second.
+    for _ in 0..2 {
+        roomy.start().unwrap();
+        let (trace, _) = traced(&mut tiny, dev, work);
+        let all = roomy.stop().unwrap();
+        assert_eq!(all.lost, 0);
+        assert!(trace.lost > 0 && !trace.events.is_empty());
+        // Handovers to io_uring's workers are none: no ring is in use here.
+        assert_eq!(
+            trace.events.len() as u64 + trace.lost,
+            all.events.len() as u64
         );
-        let flushes = self.class("flush", "requests");
-        let bio_based = counted("flushes") == 0.0;
-        assert!(
-            bio_based || (flushes - counted("flushes")).abs() <= 0.01 * flushes,
-            "{:#}",
-            self.0
-        );
+    }
+}
 
-        let latency_ns = self.0["phase_latency_ns"].as_f64().unwrap();
-        let phases = self.0["phases"].as_array().unwrap();
-        let sum: f64 = phases
-            .iter()
-            .map(|phase| phase["mean_ns"].as_f64().unwrap())
-            .sum();
-        assert!((sum - latency_ns).abs() < 1e-6 * latency_ns, "{:#}", self.0);
-        assert_eq!(self.0["phase_ops"].as_f64().unwrap(), self.ops());
-        let typical = self.0["typical"].as_array().unwrap();
-        assert!(!typical.is_empty());
-        let mut end_ns = 0;
-        for stretch in typical {
-            assert_eq!(stretch["start_ns"], end_ns, "{:#}", self.0);
-            end_ns = stretch["end_ns"].as_u64().unwrap();
+#[test]
+fn a_partitions_requests_and_bios_carry_the_disk_and_its_sectors() {
+    needs_root!();
+    let device = partitioned(256);
+    let partition = format!("{}p2", device.name());
+    let (disk, part) = (dev(device.name()), dev(&partition));
+    let mut tracer = Tracer::open(&Root::host(), &[disk, part]).unwrap();
+    let (trace, counted) = traced(&mut tracer, disk, || {
+        write(&format!("/dev/{partition}"), 5);
+    });
+    assert_eq!(counted.write_sectors, 5 * 8);
+    agree(&trace.events, &counted);
+    let start = 2048 + (100 << 11);
+    for event in &trace.events {
+        let (Kind::RqIssue(block) | Kind::RqComplete(block) | Kind::BioQueue(block)) = event.kind
+        else {
+            continue;
+        };
+        assert_eq!(block.dev, disk, "{event:?}");
+        if block.bytes > 0 {
+            assert!(
+                block.sector.is_some_and(|sector| sector >= start),
+                "{event:?}"
+            );
         }
     }
 }
 
-/// What is near: counts of single background requests beside some hundred writes.
-#[track_caller]
-fn near(value: f64, wanted: f64) {
-    assert!(
-        (value - wanted).abs() <= 0.05 * wanted.max(0.5),
-        "{value} is not {wanted}"
-    );
+#[test]
+fn another_devices_writes_are_not_recorded() {
+    needs_root!();
+    let (device, other) = (Loop::new(64), Loop::new(64));
+    let dev = dev(device.name());
+    let mut tracer = Tracer::open(&Root::host(), &[dev]).unwrap();
+    let (trace, _) = traced(&mut tracer, dev, || write(other.node(), 20));
+    assert_eq!((trace.events, trace.lost), (vec![], 0));
 }
 
-fn file_on(fs: &str, options: &[&str], more: &[&str]) -> (Traced, support::Ran) {
-    let device = Loop::new(if fs == "xfs" { 320 } else { 192 });
-    match fs {
-        // A small device would get blocks of 1 KiB.
-        "ext4" => drop(system(
-            "mkfs.ext4",
-            &["-q", "-F", "-b", "4096", device.node()],
-        )),
-        other => device.format(other),
+fn stored() -> Vec<(String, Value, Vec<Event>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/trace");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "jsonl")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let (header, events) = text.split_once('\n').unwrap();
+        let events = events
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        found.push((
+            name,
+            serde_json::from_str(header).unwrap(),
+            events.collect(),
+        ));
     }
-    on(Mount::of(device, options), more)
-}
-
-fn on(mount: Mount, more: &[&str]) -> (Traced, support::Ran) {
-    Traced::of(&[&["file", mount.dir()], more].concat())
+    found
 }
 
 #[test]
-fn a_raw_write_is_one_request_and_one_flush() {
-    needs_root!();
-    let device = Loop::new(16);
-    let (raw, _) = Traced::of(&["raw", device.node()]);
-    assert_eq!(raw.amplification(), 1.0);
-    assert_eq!((raw.requests("data"), raw.requests("flush")), (1.0, 1.0));
-    assert!(raw.mean_ns("data_write").unwrap() > 0.0);
-    assert!(raw.mean_ns("journal_write").is_none());
-}
-
-#[test]
-fn an_overwrite_on_ext4_and_xfs_is_one_request_and_one_flush() {
-    needs_root!();
-    for fs in ["ext4", "xfs"] {
-        let (file, _) = file_on(fs, &[], &[]);
-        near(file.amplification(), 1.0);
-        assert_eq!(file.requests("data"), 1.0);
-        near(file.requests("flush"), 1.0);
+fn stored_traces_add_up_to_what_their_device_counted() {
+    let traces = stored();
+    assert_eq!(traces.len(), 11);
+    for (name, header, events) in traces {
+        println!("{name}");
+        let counted: BlockStat = serde_json::from_value(header["counted"].clone()).unwrap();
+        agree(&events, &counted);
+        assert_eq!(header["lost"], 0);
+        assert!(events.is_sorted_by_key(|event| event.time_ns));
+        let started = header["ops"][0]["start_ns"].as_u64().unwrap();
+        assert!(events[0].time_ns > started);
     }
-}
-
-#[test]
-fn after_o_trunc_ext4_writes_a_journal_request_a_commit_block_and_flushes_twice() {
-    needs_root!();
-    let (file, _) = file_on("ext4", &[], &["--file-state", "trunc"]);
-    let amplification = file.amplification();
-    assert!((5.0..=9.0).contains(&amplification), "{amplification}");
-    near(file.requests("data"), 1.0);
-    near(file.requests("journal"), 2.0);
-    near(file.requests("flush"), 2.0);
-    // More than two blocks: one request of several, and the commit block.
-    let journal_bytes = file.class("journal", "bytes") / file.ops();
-    assert!(journal_bytes >= 3.0 * 4096.0, "{journal_bytes}");
-    for phase in ["journal_write", "pre_flush", "commit_block", "post_flush"] {
-        assert!(file.mean_ns(phase).unwrap() > 0.0, "{phase}");
-    }
-}
-
-#[test]
-fn journalled_data_is_written_at_least_twice() {
-    needs_root!();
-    let (file, ran) = file_on("ext4", &["-o", "data=journal"], &[]);
-    let journal = file.class("journal", "bytes") / file.0["bytes"].as_f64().unwrap();
-    assert!(journal >= 2.0, "{journal}");
-    ran.prints("data=journal");
-}
-
-#[test]
-fn without_a_journal_nothing_is_journalled() {
-    needs_root!();
-    let device = Loop::new(192);
-    system(
-        "mkfs.ext4",
-        &[
-            "-q",
-            "-F",
-            "-b",
-            "4096",
-            "-O",
-            "^has_journal",
-            device.node(),
-        ],
-    );
-    let (file, _) = on(Mount::of(device, &[]), &["--file-state", "append"]);
-    assert_eq!(file.requests("journal"), 0.0);
-    near(file.requests("data"), 1.0);
-    assert!(file.requests("metadata") > 0.5);
-}
-
-#[test]
-fn an_append_on_xfs_writes_the_log_between_two_flushes() {
-    needs_root!();
-    let (file, _) = file_on("xfs", &[], &["--file-state", "append"]);
-    near(file.requests("data"), 1.0);
-    assert!(file.requests("journal") >= 0.9, "{:#}", file.0);
-    near(file.requests("flush"), 2.0);
-    for phase in ["pre_flush", "post_flush"] {
-        assert!(file.mean_ns(phase).unwrap() > 0.0, "{phase}: {:#}", file.0);
-    }
-}
-
-#[test]
-fn on_btrfs_metadata_dominates() {
-    needs_root!();
-    let (file, ran) = file_on("btrfs", &[], &[]);
-    assert!(file.class("metadata", "bytes") > 4.0 * file.0["bytes"].as_f64().unwrap());
-    ran.prints("copy-on-write");
-}
-
-#[test]
-fn without_barriers_nothing_is_flushed_and_the_danger_is_told() {
-    needs_root!();
-    let (file, ran) = file_on("ext4", &["-o", "nobarrier"], &["--file-state", "append"]);
-    assert_eq!(file.requests("flush"), 0.0);
-    assert!(
-        ran.stdout.to_lowercase().contains("nobarrier"),
-        "{}",
-        ran.stdout
-    );
-    assert!(
-        ran.stdout.to_lowercase().contains("danger"),
-        "{}",
-        ran.stdout
-    );
-}
-
-#[test]
-fn a_bio_based_device_is_traced() {
-    needs_root!();
-    let zram = Zram::new(32);
-    let (raw, _) = Traced::of(&["raw", &zram.node()]);
-    assert_eq!(raw.amplification(), 1.0);
-    assert_eq!(raw.requests("data"), 1.0);
-}
-
-#[test]
-fn a_partition_is_traced_through_its_disk() {
-    needs_root!();
-    let disk = support::partitioned(128);
-    let partition = format!("{}p2", disk.node());
-    let (raw, _) = Traced::of(&["raw", &partition]);
-    assert_eq!(raw.amplification(), 1.0);
-    assert_eq!((raw.requests("data"), raw.requests("flush")), (1.0, 1.0));
-}
-
-#[test]
-fn another_writer_on_the_disk_is_told_apart() {
-    needs_root!();
-    let disk = support::partitioned(256);
-    let (first, second) = (format!("{}p1", disk.node()), format!("{}p2", disk.node()));
-    let writer = std::process::Command::new("dd")
-        .args([
-            "if=/dev/zero",
-            "bs=64k",
-            "count=400000",
-            "oflag=direct",
-            "conv=nocreat",
-        ])
-        .arg(format!("of={first}"))
-        .stderr(std::process::Stdio::null())
-        .spawn();
-    let mut writer = writer.unwrap();
-    let args = ["raw", &second, "--sizes", "4k", "--trace", "on"];
-    let (ran, record) = Program::new().measure(
-        &[
-            &args[..],
-            &["--rounds", "6", "--budget", "3s", "--span", "4m"],
-        ]
-        .concat(),
-    );
-    let _ = writer.kill();
-    writer.wait().unwrap();
-    let traced = Traced(cells(&record, "raw")[0]["traced"].clone());
-    near(traced.requests("data"), 1.0);
-    // dd may have reached the partition's end before a traced slice.
-    if traced.class("other", "requests") > 0.0 {
-        assert!(
-            ran.stdout.to_lowercase().contains("other"),
-            "{}",
-            ran.stdout
-        );
-    }
-}
-
-#[test]
-fn tracing_off_records_nothing_and_a_record_explains_itself_again() {
-    needs_root!();
-    let device = Loop::new(16);
-    let program = Program::new();
-    let args = [
-        "raw",
-        device.node(),
-        "--sizes",
-        "4k",
-        "--rounds",
-        "3",
-        "--budget",
-        "1s",
-    ];
-    let (_, record) = program.measure(&[&args[..], &["--trace", "off"]].concat());
-    assert!(record["cells"][0]["traced"].is_null());
-    program.measure(&[&args[..], &["--trace", "on"]].concat());
-    let path = program.state().join("record.json");
-    program
-        .run(&["explain", path.to_str().unwrap()])
-        .exits(0)
-        .prints("flush")
-        .prints("data");
 }

@@ -211,3 +211,7 @@ fn device(dev: u64) -> DevId {
 pub fn kernel_dev(dev: DevId) -> u32 {
     dev.major << MINOR_BITS | dev.minor
 }
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

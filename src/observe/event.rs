@@ -55,9 +55,9 @@ pub enum Kind {
 /// What the block layer's events tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// The device: for requests the whole disk, and its sectors.
+    /// The whole disk, also for what was meant for a partition.
     pub dev: DevId,
-    /// Where, in units of 512 bytes. None for a flush request, which has no place.
+    /// Where on that disk, in units of 512 bytes. None for a flush request, which has no place.
     pub sector: Option<u64>,
     /// How much. In a completion, how much of it completed.
     pub bytes: u64,

@@ -7,6 +7,8 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -23,6 +25,12 @@ const ALL_RINGS_BYTES: usize = 256 << 20;
 /// A synchronous write through a filesystem makes up to 30 events of about 100 bytes, so this holds
 /// a tenth of a second of 30,000 writes a second on one processor.
 const RING_BYTES: usize = 8 << 20;
+
+/// Switching off may interrupt a processor in the middle of a record, which it has counted and not
+/// yet shown; it goes on within microseconds, or when it is next scheduled where it is virtual.
+/// What is still missing after so many looks was dropped.
+const TAKES: u32 = 10;
+const UNDERWAY: Duration = Duration::from_micros(200);
 
 /// Why nothing can be traced, in words for one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,9 +63,9 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Gets ready to record the events of these devices, by whatever process. Requests carry their
-    /// whole disk; bios and journals carry the partition they were meant for: to trace a partition,
-    /// name both.
+    /// Gets ready to record the events of these devices, by whatever process. Requests and bios
+    /// carry the whole disk and its sectors, the steps of a journal's commit the partition: to
+    /// trace a partition, name both.
     pub fn open(root: &Root, devices: &[DevId]) -> Result<Tracer, NoTrace> {
         let cpus = online(root)?;
         let share = (ALL_RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
@@ -129,12 +137,23 @@ impl Tracer {
         self.groups.iter().try_for_each(Group::disable)?;
         let mut trace = Trace::default();
         for group in &mut self.groups {
-            self.buffer.clear();
-            let hits = group.take(&mut self.buffer)?;
-            let hits = hits.iter().zip(&self.filtered);
-            let hits: u64 = hits.filter(|(_, by)| **by).map(|(hits, _)| hits).sum();
-            let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
-            trace.lost += hits.saturating_sub(recorded);
+            let mut missing = 0;
+            for _ in 0..TAKES {
+                self.buffer.clear();
+                let hits = group.take(&mut self.buffer)?;
+                let hits = hits
+                    .iter()
+                    .zip(&self.filtered)
+                    .filter(|(_, by_device)| **by_device);
+                let hits: u64 = hits.map(|(hits, _)| hits).sum();
+                let recorded = read(&self.decoder, &self.buffer, &mut trace.events);
+                missing = (missing + hits).saturating_sub(recorded);
+                if missing == 0 {
+                    break;
+                }
+                thread::sleep(UNDERWAY);
+            }
+            trace.lost += missing;
         }
         let own = std::process::id();
         trace
@@ -252,4 +271,96 @@ fn rights(root: &Root) -> String {
         return "run as root".into();
     }
     "run with CAP_PERFMON, outside of a container whose filter of system calls forbids it".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, Root) {
+        let tree = tempfile::tempdir().unwrap();
+        let root = Root {
+            sys: tree.path().into(),
+            ..Root::host()
+        };
+        let online = tree.path().join("devices/system/cpu/online");
+        fs::create_dir_all(online.parent().unwrap()).unwrap();
+        fs::write(online, "0\n").unwrap();
+        (tree, root)
+    }
+
+    const LOOP: DevId = DevId { major: 7, minor: 2 };
+
+    fn refusal(root: &Root, devices: &[DevId]) -> String {
+        let why = Tracer::open(root, devices).unwrap_err().to_string();
+        assert!(!why.contains('\n'), "{why}");
+        why
+    }
+
+    #[test]
+    fn the_filter_names_devices_as_the_kernel_numbers_them() {
+        let other = DevId {
+            major: 259,
+            minor: 0,
+        };
+        assert_eq!(filter(&[LOOP]), "dev == 7340034");
+        assert_eq!(filter(&[LOOP, other]), "dev == 7340034 || dev == 271581184");
+    }
+
+    #[test]
+    fn without_a_device_nothing_is_traced() {
+        let why = refusal(&Root::host(), &[]);
+        assert!(why.contains("no block device"), "{why}");
+    }
+
+    #[test]
+    fn without_tracefs_the_mount_is_named() {
+        let (tree, root) = tree();
+        fs::create_dir_all(tree.path().join("kernel/tracing")).unwrap();
+        let why = refusal(&root, &[LOOP]);
+        assert!(why.contains("mount -t tracefs tracefs"), "{why}");
+    }
+
+    #[test]
+    fn a_kernel_without_block_events_is_told() {
+        let (tree, root) = tree();
+        fs::create_dir_all(tree.path().join("kernel/tracing/events")).unwrap();
+        let why = refusal(&root, &[LOOP]);
+        assert!(why.contains("CONFIG_BLK_DEV_IO_TRACE"), "{why}");
+    }
+
+    #[test]
+    fn a_format_that_cannot_be_read_is_told() {
+        let (tree, root) = tree();
+        let event = tree
+            .path()
+            .join("kernel/tracing/events/block/block_rq_issue");
+        fs::create_dir_all(&event).unwrap();
+        fs::write(event.join("format"), "name: block_rq_issue\nID: 7\n").unwrap();
+        let why = refusal(&root, &[LOOP]);
+        assert!(why.contains("block_rq_issue has no field 'dev'"), "{why}");
+    }
+
+    #[test]
+    fn a_locked_down_kernel_is_told_before_any_right() {
+        let (tree, root) = tree();
+        let lockdown = tree.path().join("kernel/security/lockdown");
+        fs::create_dir_all(lockdown.parent().unwrap()).unwrap();
+        let denied = io::Error::from_raw_os_error(libc::EPERM);
+        fs::write(&lockdown, "none integrity [confidentiality]\n").unwrap();
+        assert!(refused(&root, &denied).remedy.contains("locked down"));
+        fs::write(&lockdown, "none [integrity] confidentiality\n").unwrap();
+        assert!(!refused(&root, &denied).remedy.contains("locked down"));
+        let full = io::Error::from_raw_os_error(libc::EMFILE);
+        assert!(refused(&root, &full).remedy.contains("ulimit -n"));
+    }
+
+    #[test]
+    fn a_list_of_processors_is_read_as_the_kernel_writes_it() {
+        assert_eq!(cpu_list("0"), Some(vec![0]));
+        assert_eq!(cpu_list("0-2,8,10-11"), Some(vec![0, 1, 2, 8, 10, 11]));
+        for bad in ["", "a", "1-", "0-4294967295"] {
+            assert_eq!(cpu_list(bad), None, "{bad}");
+        }
+    }
 }
