@@ -1,4 +1,4 @@
-//! `report`: saved records, printed again.
+//! `report` and `explain`: saved records, printed again.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,16 +7,14 @@ use std::path::Path;
 use crate::model::record::Record;
 use crate::report;
 
-use super::args::{Format, Report};
+use super::args::{Explain, Format, Report};
 use super::config::UsageError;
 use super::output::Terminal;
 use super::status;
 
 pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
     for path in &args.records {
-        let usage = |why: String| UsageError(format!("{}: {why}", path.display()));
-        let text = read(path).map_err(|error| usage(error.to_string()))?;
-        let record = Record::parse(&text).map_err(|error| usage(error.to_string()))?;
+        let record = record(path)?;
         let text = match args.format {
             Format::Table => report::render(&record, &terminal.style()),
             Format::Json => format!("{}\n", report::json(&record)?),
@@ -24,6 +22,19 @@ pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
         terminal.print(&text)?;
     }
     Ok(status::MEASURED)
+}
+
+pub(super) fn explain(args: &Explain, terminal: &Terminal) -> anyhow::Result<u8> {
+    for path in &args.records {
+        terminal.print(&report::explain(&record(path)?, &terminal.style()))?;
+    }
+    Ok(status::MEASURED)
+}
+
+fn record(path: &Path) -> Result<Record, UsageError> {
+    let usage = |why: String| UsageError(format!("{}: {why}", path.display()));
+    let text = read(path).map_err(|error| usage(error.to_string()))?;
+    Record::parse(&text).map_err(|error| usage(error.to_string()))
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -1,5 +1,6 @@
 //! A record as people and programs read it.
 
+mod anatomy;
 mod describe;
 mod figures;
 pub mod inventory;
@@ -7,7 +8,9 @@ mod json;
 mod notes;
 mod table;
 mod tables;
+mod traffic;
 mod view;
+mod waterfall;
 
 use crate::model::record::Record;
 
@@ -25,6 +28,12 @@ pub struct Style {
 /// The record as text with tables, as the run and `syncprof report` print it.
 pub fn render(record: &Record, style: &Style) -> String {
     table::render(&view::view(record), style)
+}
+
+/// Why the record's figures are what they are, and the anatomy of its traced cells, as
+/// `syncprof explain` prints them.
+pub fn explain(record: &Record, style: &Style) -> String {
+    table::render(&view::explanation(record), style)
 }
 
 #[cfg(test)]

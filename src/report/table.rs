@@ -4,6 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement};
 
 use super::Style;
 use super::view::{Line, Table, View};
+use super::waterfall;
 
 /// Narrower than this, nothing can be laid out sensibly.
 const MIN_WIDTH: usize = 40;
@@ -34,6 +35,23 @@ pub(super) fn render(view: &View, style: &Style) -> String {
             out.push(String::new());
             out.extend(lay_out(table, width));
         }
+        out.extend(paragraphs(&section.why, width));
+        for anatomy in &section.anatomies {
+            out.push(String::new());
+            out.extend(
+                wrap(&anatomy.title, width, "")
+                    .into_iter()
+                    .map(|line| bold(&line, style)),
+            );
+            for table in &anatomy.tables {
+                out.extend(lay_out(table, width));
+            }
+            if let Some(waterfall) = &anatomy.waterfall {
+                out.extend(wrap(&waterfall.caption, width, ""));
+                out.extend(waterfall::lay_out(waterfall, width));
+            }
+            out.extend(lines(&anatomy.notes, width, style));
+        }
         out.push(String::new());
         out.extend(lines(&section.notes, width, style));
         if !section.notes.is_empty() {
@@ -44,6 +62,22 @@ pub(super) fn render(view: &View, style: &Style) -> String {
     let mut text = out.join("\n");
     text.push('\n');
     text
+}
+
+/// An empty line and the texts, each with all lines but its first indented.
+fn paragraphs(texts: &[String], width: Option<usize>) -> Vec<String> {
+    let mut out = Vec::new();
+    if !texts.is_empty() {
+        out.push(String::new());
+    }
+    for text in texts {
+        let mut lines = wrap(text, width, "  ");
+        if let Some(first) = lines.first_mut() {
+            *first = first.trim_start().to_owned();
+        }
+        out.extend(lines);
+    }
+    out
 }
 
 /// A table and its caption, without the columns for which there is no room.

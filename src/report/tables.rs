@@ -8,6 +8,7 @@ use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
 use super::describe;
 use super::figures::{UNKNOWN, count, delta_us, mib_per_s, quantile_us, ratio, spread, things, us};
+use super::traffic;
 use super::view::{Column, Section, Study, Table, is_directory};
 
 /// An axis that a table may have to show.
@@ -132,20 +133,20 @@ impl Varied {
         Some(format!("Each write: {}", words.join(", ")))
     }
 
-    fn columns(&self) -> Vec<Column> {
+    pub(super) fn columns(&self) -> Vec<Column> {
         let mut columns = vec![column("size", 0, true)];
         columns.extend(self.0.iter().map(|axis| column(axis.name, 0, false)));
         columns
     }
 
-    fn cells(&self, cell: &Cell) -> Vec<String> {
+    pub(super) fn cells(&self, cell: &Cell) -> Vec<String> {
         let mut texts = vec![show_bytes(cell.spec.axes.size_bytes)];
         texts.extend(self.0.iter().map(|axis| (axis.value)(cell)));
         texts
     }
 }
 
-fn column(name: &str, rank: u8, is_number: bool) -> Column {
+pub(super) fn column(name: &str, rank: u8, is_number: bool) -> Column {
     Column {
         name: name.to_owned(),
         rank,
@@ -153,7 +154,7 @@ fn column(name: &str, rank: u8, is_number: bool) -> Column {
     }
 }
 
-fn throughput(cell: &Cell) -> String {
+pub(super) fn throughput(cell: &Cell) -> String {
     cell.throughput_bytes_per_s
         .map_or_else(|| UNKNOWN.to_owned(), mib_per_s)
 }
@@ -184,6 +185,7 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
                 delta_us(gap.p99_9_delta_ns),
                 gap.rounds.to_string(),
             ]);
+            row.extend(traffic::figures(study, cells, file));
             Some(row)
         })
         .collect();
@@ -197,6 +199,7 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
         column("Δp99.9 µs", 3, true),
         column("rounds", 4, true),
     ]);
+    columns.extend(traffic::columns(study, cells));
     (!rows.is_empty()).then(|| Table {
         caption: "The gap: throughput raw/file, and latency file - raw, with 95 % confidence \
                   intervals from paired rounds"
@@ -223,6 +226,8 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
         column("max µs", 4, true),
         column("writes", 3, true),
     ]);
+    let sides = study.sides(cells);
+    columns.extend(traffic::columns(study, &sides));
     let mut rows = Vec::new();
     let mut shown: Vec<&str> = Vec::new();
     for &cell in cells {
@@ -242,12 +247,15 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
                 side,
                 if decides { mark(study, side) } else { "" },
             ));
+            row.extend(traffic::figures(study, &sides, side));
             rows.push(row);
         }
     }
     (!rows.is_empty()).then(|| Table {
-        caption: "Throughput with its 95 % confidence interval over rounds; latency of all writes"
-            .to_owned(),
+        caption: format!(
+            "Throughput with its 95 % confidence interval over rounds; latency of all writes{}",
+            traffic::legend(study, &sides)
+        ),
         columns,
         rows,
     })
@@ -363,6 +371,8 @@ pub(super) fn summary(study: &Study<'_>) -> Option<Section> {
             ],
             rows,
         }],
+        why: Vec::new(),
+        anatomies: Vec::new(),
         notes: Vec::new(),
     })
 }
