@@ -163,20 +163,22 @@ pub(super) struct AxesArgs {
     /// Order of offsets: seq, rand, same [default: seq]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) pattern: Vec<Pattern>,
-    /// The file's blocks: overwrite, unwritten, append, trunc, trunc-each [default: overwrite]
+    /// A file's blocks: overwrite, unwritten, append, trunc, trunc-each; devices have no such state
+    /// [default: overwrite]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) file_state: Vec<FileState>,
     /// What issues the writes: uring, sync, null [default: uring]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) engine: Vec<EngineKind>,
     /// Writes per second of all jobs together, due whether or not earlier ones are done; latencies
-    /// count from when a write was due
+    /// count from when a write was due [default: each as soon as the one before is done]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) rate: Vec<f64>,
     /// Bytes that the offsets range over [default: 64m, or what there is room for]
     #[arg(long, value_parser = parse_bytes, value_name = "BYTES")]
     pub(super) span: Option<u64>,
-    /// What is written: random, zero, or 1% to 99% compressible [default: random]
+    /// What files, and devices with --overwrite, are written with: random, zero, or 1% to 99%
+    /// compressible [default: random]
     #[arg(long, value_name = "KIND")]
     pub(super) payload: Option<Payload>,
     /// io_uring: a kernel thread polls for submissions
@@ -254,7 +256,7 @@ pub(super) struct Explain {
 pub(super) enum Format {
     /// The tables that the run printed
     Table,
-    /// The record, with the gaps
+    /// Each record on a line, with the gaps, the O_TRUNC penalties and the warnings
     Json,
 }
 

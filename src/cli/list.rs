@@ -23,11 +23,14 @@ pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Resu
             reason,
         }
     });
-    let mut mounts = target::mounts(root).context("cannot list mounts")?;
-    mounts.retain(|mount| mount.block_device.is_some());
+    let mounts = target::mounts(root).context("cannot list mounts")?;
+    let mounts = mounts
+        .into_iter()
+        .filter(|mount| mount.block_device.is_some())
+        .map(|mount| target::complete(root, mount));
     let inventory = Inventory {
         devices: devices.collect(),
-        mounts,
+        mounts: mounts.collect(),
     };
     let text = match args.json {
         true => format!("{}\n", serde_json::to_string_pretty(&inventory)?),

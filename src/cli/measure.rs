@@ -31,6 +31,11 @@ pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result
         )
         .into());
     }
+    if !args.measure.axes.file_state.is_empty() {
+        let text = "--file-state says what a file's blocks are like, and a device has no files; use \
+                    `syncprof file` or `syncprof gap`";
+        return Err(UsageError(text.to_owned()).into());
+    }
     let mut wish = wish("raw", &args.measure, false)?;
     wish.device = Some(args.device);
     run(root, wish, &args.measure, Some(&args.writing), terminal)
@@ -99,6 +104,9 @@ fn run(
         .as_ref()
         .map(|(word, force)| (word.as_str(), *force));
     let (mut record, places) = session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
+    // What is known to be amiss before the time is spent.
+    let early = report::warnings(&record);
+    say_warnings(terminal, early.iter());
     let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
     {
         let pace = Pace {
@@ -109,10 +117,15 @@ fn run(
         let stalled =
             Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
         let mut bench = Bench::new(root, &mut record, places, &stop, stalled)?;
-        let mut screen = Screen::new(terminal, &saver, &stop, &record);
+        let mut screen = Screen::new(terminal, &saver, &stop, &record, rounds);
         session::run(&mut record, &mut bench, &pace, &mut screen)?;
     }
     terminal.print(&report::render(&record, &terminal.style()))?;
+    let warnings = report::warnings(&record);
+    say_warnings(
+        terminal,
+        warnings.iter().filter(|text| !early.contains(text)),
+    );
     for path in saver.paths() {
         terminal.say(
             Level::Remark,
@@ -120,6 +133,10 @@ fn run(
         );
     }
     Ok(status_of(&record))
+}
+
+fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
+    texts.for_each(|text| terminal.say(Level::Warning, text));
 }
 
 fn status_of(record: &Record) -> u8 {

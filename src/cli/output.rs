@@ -94,6 +94,11 @@ fn line(label: &str, text: &str) {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     // Nothing can be done about a standard error that can't be written.
+    let code = if label == "error" { "1;31" } else { "33" };
+    let label = match label {
+        "note" => label.to_owned(),
+        _ => format!("\x1b[{code}m{label}\x1b[0m"),
+    };
     let _ = writeln!(anstream::stderr(), "syncprof: {label}: {text}");
 }
 

@@ -1,6 +1,6 @@
 //! `profiles`: the built-in ones.
 
-use crate::plan::profile;
+use crate::plan::profile::{self, Profile};
 
 use super::args::Profiles;
 use super::config::UsageError;
@@ -10,17 +10,11 @@ use super::status;
 pub(super) fn run(args: &Profiles, terminal: &Terminal) -> anyhow::Result<u8> {
     let text = match &args.name {
         None => {
-            let width = profile::BUILT_IN
-                .iter()
-                .map(|(name, _)| name.len())
-                .max()
-                .unwrap_or(0);
-            let mut text = String::new();
-            for (name, _) in profile::BUILT_IN {
-                let about = profile::load(name)?.about;
-                text.push_str(&format!("{name:width$}  {about}\n"));
-            }
-            text
+            let profiles = profile::built_in()?;
+            let width = profiles.iter().map(|profile| profile.name.len()).max();
+            let width = width.unwrap_or(0);
+            let line = |profile: &Profile| format!("{:width$}  {}\n", profile.name, profile.about);
+            profiles.iter().map(line).collect()
         }
         Some(wanted) => {
             let found = profile::BUILT_IN.iter().find(|(name, _)| name == wanted);

@@ -1,15 +1,20 @@
 //! What is seen and saved while a run goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::analyse::stop;
-use crate::model::record::{Note, Record};
+use crate::model::record::{Record, Run};
 use crate::model::units::show_bytes;
+use crate::report;
 use crate::session::{Hooks, Progress, Saver};
 
 use super::output::Terminal;
+
+/// Steps of the progress bar.
+const STEPS: u64 = 1000;
 
 /// The hooks of a run at the command line.
 pub(super) struct Screen<'a> {
@@ -17,6 +22,8 @@ pub(super) struct Screen<'a> {
     saver: &'a Saver,
     stop: &'a AtomicBool,
     bar: ProgressBar,
+    /// Just so many rounds are made, whatever the budget.
+    rounds: Option<u32>,
     /// Notes that were said already.
     said: usize,
 }
@@ -27,11 +34,14 @@ impl<'a> Screen<'a> {
         saver: &'a Saver,
         stop: &'a AtomicBool,
         record: &Record,
+        rounds: Option<u32>,
     ) -> Screen<'a> {
         let bar = match terminal.shows_progress() {
-            true => ProgressBar::new(record.run.budget_ns / 1_000_000),
+            true => ProgressBar::new(STEPS),
             false => ProgressBar::hidden(),
         };
+        // Also where the run ends by an error.
+        let bar = bar.with_finish(ProgressFinish::AndClear);
         // The template is a constant; a fault in it would show as the default style.
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
             bar.set_style(style);
@@ -41,19 +51,45 @@ impl<'a> Screen<'a> {
             saver,
             stop,
             bar,
+            rounds,
             said: 0,
         };
-        screen.say(&record.notes);
+        screen.say(record);
         screen
     }
 
-    fn say(&mut self, notes: &[Note]) {
-        let new = notes.get(self.said..).unwrap_or_default();
+    fn say(&mut self, record: &Record) {
+        let new = record.notes.get(self.said..).unwrap_or_default();
         self.bar.suspend(|| {
-            new.iter()
-                .for_each(|note| self.terminal.say(note.level, &note.text))
+            for note in new {
+                self.terminal
+                    .say(note.level, &report::note_text(record, note));
+            }
         });
-        self.said = notes.len();
+        self.said = record.notes.len();
+    }
+}
+
+/// How much of a run is done, at least, and the time that is left, at most: by the time that rounds
+/// took where their number decides, else by the budget.
+fn left(progress: &Progress, run: &Run, rounds: Option<u32>) -> (f64, Option<Duration>) {
+    let done = progress.round.unwrap_or(0);
+    let by_rounds = |wanted: u32| {
+        let share = f64::from(done) / f64::from(wanted.max(1));
+        let total = (done > 0).then(|| progress.elapsed.div_f64(share));
+        (
+            share,
+            total.map(|total| total.saturating_sub(progress.elapsed)),
+        )
+    };
+    let budget = Duration::from_nanos(run.budget_ns);
+    match rounds {
+        Some(wanted) => by_rounds(wanted),
+        None if progress.elapsed >= budget => by_rounds(run.min_rounds.max(done + 1)),
+        None => {
+            let share = progress.elapsed.as_secs_f64() / budget.as_secs_f64();
+            (share, Some(budget - progress.elapsed))
+        }
     }
 }
 
@@ -64,18 +100,21 @@ impl Hooks for Screen<'_> {
             Some(round) => format!("round {}", round + 1),
             None => "warm-up".to_owned(),
         };
-        let budget_s = record.run.budget_ns / 1_000_000_000;
-        let left_s = budget_s.saturating_sub(progress.elapsed.as_secs());
-        self.bar.set_position(progress.elapsed.as_millis() as u64);
+        let (share, left) = left(progress, &record.run, self.rounds);
+        let left = left.map_or_else(String::new, |left| match self.rounds {
+            Some(_) => format!(", about {} s left", left.as_secs()),
+            None => format!(", at most {} s left", left.as_secs()),
+        });
+        self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_message(format!(
-            "{round}, at most {left_s} s left: {} {}",
+            "{round}{left}: {} {}",
             spec.role,
             show_bytes(spec.axes.size_bytes),
         ));
     }
 
     fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {
-        self.say(&record.notes);
+        self.say(record);
         if record.run.ended.is_some() {
             self.bar.finish_and_clear();
         }
@@ -88,5 +127,32 @@ impl Hooks for Screen<'_> {
 
     fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixture::Builder;
+
+    fn at(round: Option<u32>, elapsed_s: u64, rounds: Option<u32>) -> (f64, Option<u64>) {
+        let progress = Progress {
+            round,
+            cell: 0,
+            elapsed: Duration::from_secs(elapsed_s),
+        };
+        // A budget of 60 s and at least 8 rounds.
+        let record = Builder::new("raw").record;
+        let (share, left) = left(&progress, &record.run, rounds);
+        (share, left.map(|left| left.as_secs()))
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_what_ends_the_run() {
+        assert_eq!(at(Some(3), 15, None), (0.25, Some(45)));
+        assert_eq!(at(Some(5), 10, Some(20)), (0.25, Some(30)));
+        assert_eq!(at(None, 1, Some(20)), (0.0, None));
+        assert_eq!(at(Some(6), 90, None), (0.75, Some(30)), "8 rounds are made");
+        assert_eq!(at(Some(9), 90, None), (0.9, Some(10)), "one more is due");
     }
 }

@@ -55,14 +55,16 @@ pub fn show_amount(bytes: u64) -> String {
 
 /// Three significant digits, without an exponent.
 pub fn digits3(value: f64) -> String {
+    format!("{value:.*}", decimals(value, 3))
+}
+
+/// Decimals that show `value` with so many significant digits, at most 6.
+pub fn decimals(value: f64, digits: i32) -> usize {
     let size = value.abs();
-    if size >= 99.95 || size == 0.0 {
-        format!("{value:.0}")
-    } else if size >= 9.995 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
+    // Rounding may carry into one more digit, as 9.996 does.
+    let fits = |places: i32| size + 0.5 * 10_f64.powi(-places) < 10_f64.powi(digits - places);
+    let places = (1..=6).rev().find(|&places| size > 0.0 && fits(places));
+    places.unwrap_or(0) as usize
 }
 
 /// A share as a percentage: `4.2 %`, `47 %`.
@@ -143,6 +145,24 @@ mod tests {
         assert_eq!(show_ns(999_600.0), "1.00 ms");
         assert_eq!(show_ns(-1_500.0), "-1.50 µs");
         assert_eq!(show_ns(2.5e9), "2.50 s");
+    }
+
+    #[test]
+    fn three_digits_are_kept_however_small() {
+        for (value, shown) in [
+            (0.0293, "0.0293"),
+            (0.5, "0.500"),
+            (0.9996, "1.00"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (12_345.6, "12346"),
+            (0.0, "0"),
+            (-0.25, "-0.250"),
+            (1e-9, "0.000000"),
+        ] {
+            assert_eq!(digits3(value), shown);
+        }
     }
 
     #[test]

@@ -6,8 +6,7 @@ use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
 use super::figures::{count, percent, things, us};
-use super::tables::column;
-use super::view::{Anatomy, Bar, Line, Study, Table, Waterfall};
+use super::view::{Anatomy, Bar, Column, Line, Study, Table, Waterfall};
 
 /// Classes and counters that differ by more than this are told.
 const ADDS_UP: f64 = 0.01;
@@ -154,25 +153,31 @@ fn classes(traced: &Traced) -> Table {
             row(name, traffic.requests, traffic.fua_requests, traffic.bytes)
         })
         .collect();
-    rows.push(vec![
-        "device counted".to_owned(),
-        digits3(per_write(written_bytes(traced)) / 1024.0),
-        String::new(),
-        format!(
-            "{} + {} flushes",
-            digits3(per_write(traced.counted.writes)),
-            digits3(per_write(traced.counted.flushes))
+    for (name, kib, requests) in [
+        (
+            "counted writes",
+            digits3(per_write(written_bytes(traced)) / 1024.0),
+            traced.counted.writes,
         ),
-        String::new(),
-    ]);
+        ("counted flushes", String::new(), traced.counted.flushes),
+    ] {
+        let requests = digits3(per_write(requests));
+        rows.push(vec![
+            name.to_owned(),
+            kib,
+            String::new(),
+            requests,
+            String::new(),
+        ]);
+    }
     Table {
-        caption: "Bytes and requests of a write, by what they were for".to_owned(),
+        caption: "Bytes and requests of a write by what they were for, and what the device itself counted".to_owned(),
         columns: vec![
-            column("class", 0, false),
-            column("KiB", 0, true),
-            column("share", 1, true),
-            column("requests", 0, true),
-            column("FUA", 2, true),
+            Column::text("class", 0),
+            Column::number("KiB", 0),
+            Column::number("share", 1),
+            Column::number("requests", 0),
+            Column::number("FUA", 2),
         ],
         rows,
     }
@@ -207,10 +212,10 @@ fn phases(traced: &Traced) -> Table {
             )
         ),
         columns: vec![
-            column("phase", 0, false),
-            column("mean µs", 0, true),
-            column("share", 1, true),
-            column("p99 µs", 0, true),
+            Column::text("phase", 0),
+            Column::number("mean µs", 0),
+            Column::number("share", 1),
+            Column::number("p99 µs", 0),
         ],
         rows,
     }
@@ -283,5 +288,101 @@ fn phase_name(phase: Phase) -> &'static str {
         Phase::MetadataWrite => "metadata write",
         Phase::OtherWrite => "other write",
         Phase::Return => "return",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::cell::FileState;
+    use crate::model::fixture::Builder;
+    use crate::model::record::{BaselineKind, Record};
+    use crate::report::{Style, explain, render};
+
+    fn traced(sizes_bytes: &[u64]) -> Record {
+        let mut builder = Builder::new("file").directory("t0", "/data", BaselineKind::None, None);
+        for &size_bytes in sizes_bytes {
+            builder = builder
+                .cell("t0", Some(FileState::Trunc), size_bytes, 200e3, 30)
+                .traced();
+        }
+        builder.record
+    }
+
+    fn style(width: Option<usize>) -> Style {
+        Style {
+            width,
+            color: false,
+        }
+    }
+
+    /// The waterfall's lines.
+    fn bars(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| line.contains('█')).collect()
+    }
+
+    #[test]
+    fn a_traced_cell_shows_its_classes_phases_and_a_typical_write() {
+        let text = render(&traced(&[4096]), &style(Some(100)));
+        for part in [
+            "Anatomy of a 4K o_dsync trunc write, from 100 writes traced in 2 slices",
+            "journal          24.0   86 %      2.00",
+            "counted writes   28.0             3.00",
+            "post-flush        45.0   22 %    90.0",
+            "The write of median latency: 200 µs",
+        ] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+        assert!(!text.contains("add up") && !text.contains("lost"), "{text}");
+    }
+
+    #[test]
+    fn bars_are_as_wide_as_their_time_and_fit_the_terminal() {
+        for width in 40..=200 {
+            let text = render(&traced(&[4096]), &style(Some(width)));
+            let bars = bars(&text);
+            let widest = bars.iter().map(|line| line.chars().count()).max();
+            assert!(
+                widest.is_some_and(|widest| widest <= width),
+                "{width}:\n{text}"
+            );
+        }
+        let text = render(&traced(&[4096]), &style(None));
+        let blocks = |name: &str| {
+            let bars = bars(&text);
+            let line = bars.iter().find(|line| line.starts_with(name)).unwrap();
+            line.matches(|c: char| ('▉'..='▏').contains(&c) || c == '█')
+                .count()
+        };
+        // 30 and 45 µs of 200, on 60 columns, each begun in the middle of one.
+        assert_eq!(blocks("data write"), 10);
+        assert_eq!(blocks("post-flush"), 14);
+    }
+
+    #[test]
+    fn doubts_about_a_trace_are_told() {
+        let mut record = traced(&[4096]);
+        let traced = record.cells[0].traced.as_mut().unwrap();
+        traced.counted.write_sectors *= 2;
+        traced.lost_events = 12;
+        let text = render(&record, &style(Some(120)));
+        assert!(
+            text.contains("the device counted 5.47 MiB: 50 % apart"),
+            "{text}"
+        );
+        assert!(text.contains("12 of 1,012 events were lost"), "{text}");
+    }
+
+    #[test]
+    fn a_report_shows_a_readable_part_and_explain_all() {
+        let record = traced(&[4096, 8192, 16384]);
+        let anatomies = |text: &str| text.matches("Anatomy of").count();
+        let text = render(&record, &style(Some(120)));
+        assert_eq!(anatomies(&text), 1, "{text}");
+        assert!(text.contains("the anatomy of 2 cells more"), "{text}");
+        let all = explain(&record, &style(Some(120)));
+        assert_eq!(anatomies(&all), 3, "{all}");
+        // Without one of 4 KiB, the first stands for those of its mix.
+        let text = render(&traced(&[8192, 16384]), &style(Some(120)));
+        assert_eq!(anatomies(&text), 1, "{text}");
     }
 }

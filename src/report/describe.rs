@@ -1,6 +1,6 @@
 //! Targets in words.
 
-use crate::model::facts::{DeviceFacts, DeviceKind, MountFacts};
+use crate::model::facts::{DeviceFacts, DeviceKind, JournalFacts, MountFacts, PcieLink};
 use crate::model::record::Target;
 use crate::model::units::{show_amount, show_bytes};
 
@@ -53,16 +53,36 @@ fn mount_line(mount: &MountFacts) -> String {
     if let Some(bytes) = mount.block_bytes {
         parts.push(format!("block {}", show_bytes(bytes)));
     }
-    if let Some(journal) = &mount.journal {
-        let mut words = vec!["journal".to_owned()];
-        words.extend(journal.size_bytes.map(show_amount));
-        words.extend(journal.mode.clone());
-        if journal.external == Some(true) {
-            words.push("on another device".to_owned());
-        }
-        parts.push(words.join(" "));
-    }
+    let journal = mount.journal.as_ref().and_then(journal);
+    parts.extend(journal.map(|journal| format!("journal {journal}")));
     parts.join(", ")
+}
+
+/// A journal's size, mode and place, as far as they are known.
+pub(super) fn journal(journal: &JournalFacts) -> Option<String> {
+    let mut words: Vec<String> = journal.size_bytes.map(show_amount).into_iter().collect();
+    words.extend(journal.mode.clone());
+    if journal.external == Some(true) {
+        words.push("on another device".to_owned());
+    }
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// A link's speed and width, and the best that it could if that is more.
+pub(super) fn link(link: &PcieLink) -> Option<String> {
+    let words = |speed: &Option<String>, width: Option<u32>| {
+        let speed = speed
+            .as_ref()
+            .map(|speed| speed.trim_end_matches(" PCIe").to_owned());
+        let width = width.map(|width| format!("x{width}"));
+        let words: Vec<String> = speed.into_iter().chain(width).collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    };
+    let own = words(&link.speed, link.width)?;
+    Some(match words(&link.max_speed, link.max_width) {
+        Some(most) if most != own => format!("{own} (of {most})"),
+        _ => own,
+    })
 }
 
 fn device_line(stack: &[DeviceFacts]) -> Option<String> {
@@ -129,12 +149,7 @@ fn cache_line(device: &DeviceFacts) -> Option<String> {
             .rotational
             .map(|turns| if turns { "rotating" } else { "not rotating" }.to_owned()),
     );
-    if let Some(pcie) = &device.pcie {
-        let width = pcie
-            .width
-            .map(|width| format!(" x{width}"))
-            .unwrap_or_default();
-        parts.extend(pcie.speed.as_ref().map(|speed| format!("{speed}{width}")));
-    }
+    let link = device.pcie.as_ref().and_then(link);
+    parts.extend(link.map(|link| format!("PCIe {link}")));
     (!parts.is_empty()).then(|| parts.join(", "))
 }

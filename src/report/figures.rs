@@ -2,8 +2,8 @@
 
 use crate::analyse::interval::Interval;
 use crate::model::record::LatencyNs;
-use crate::model::units::digits3;
 pub(super) use crate::model::units::show_percent as percent;
+use crate::model::units::{decimals, digits3};
 
 /// What stands where a figure cannot be known; a note says why.
 pub(super) const UNKNOWN: &str = "n/a";
@@ -23,19 +23,28 @@ pub(super) fn ratio(interval: Option<Interval>) -> String {
     interval.map_or_else(
         || UNKNOWN.to_owned(),
         |Interval { value, low, high }| {
-            format!("{} [{}, {}]", digits3(value), digits3(low), digits3(high))
+            let places = decimals(high, 3);
+            format!("{value:.places$} [{low:.places$}, {high:.places$}]")
         },
     )
 }
 
-/// A difference of latencies in µs, with the wider side of its interval: `+61.2 ±1.3`.
+/// A difference of latencies in µs, with the wider side of its interval, which decides how many
+/// digits mean something: `+61.2 ±1.3`.
 pub(super) fn delta_us(interval: Option<Interval>) -> String {
     interval.map_or_else(
         || UNKNOWN.to_owned(),
         |Interval { value, low, high }| {
-            let reach = (high - value).max(value - low);
-            let sign = if value > 0.0 { "+" } else { "" };
-            format!("{sign}{} ±{}", us(value), us(reach))
+            let reach = (high - value).max(value - low) / 1e3;
+            let places = match reach > 0.0 {
+                true => decimals(reach, 2),
+                false => decimals(value / 1e3, 3),
+            };
+            let value = format!("{:+.places$}", value / 1e3);
+            // Nothing but zeros has no sign.
+            let is_zero = !value.contains(|c: char| ('1'..='9').contains(&c));
+            let value = if is_zero { &value[1..] } else { &value };
+            format!("{value} ±{reach:.places$}")
         },
     )
 }
@@ -95,17 +104,23 @@ mod tests {
 
     #[test]
     fn a_difference_shows_its_sign_and_the_wider_side() {
-        let interval = Interval::new(61_200.0, 60_000.0, 63_500.0);
-        assert_eq!(delta_us(interval), "+61.2 ±2.30");
-        assert_eq!(
-            delta_us(Interval::new(-500.0, -900.0, -100.0)),
-            "-0.50 ±0.40"
-        );
+        for (value, low, high, shown) in [
+            (61_200.0, 60_000.0, 63_500.0, "+61.2 ±2.3"),
+            (-500.0, -900.0, -100.0, "-0.50 ±0.40"),
+            (12.0, -1_300.0, 1_300.0, "0.0 ±1.3"),
+            (-12.0, -1_300.0, 1_300.0, "0.0 ±1.3"),
+            (5_345_200.0, 5_345_000.0, 5_345_400.0, "+5345.20 ±0.20"),
+            (234_000.0, -604_000.0, 1_072_000.0, "+234 ±838"),
+            (1_000.0, 1_000.0, 1_000.0, "+1.00 ±0.00"),
+        ] {
+            assert_eq!(delta_us(Interval::new(value, low, high)), shown);
+        }
         assert_eq!(delta_us(None), "n/a");
     }
 
     #[test]
     fn a_ratio_shows_its_interval() {
         assert_eq!(ratio(Interval::new(4.391, 4.31, 4.48)), "4.39 [4.31, 4.48]");
+        assert_eq!(ratio(Interval::new(0.957, 0.8, 1.1)), "0.96 [0.80, 1.10]");
     }
 }

@@ -5,8 +5,10 @@ use serde_json::Value;
 use crate::analyse::{amplify, explain, gap, trunc};
 use crate::model::record::Record;
 
+use super::view::view;
+
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
-/// a device counted) and `explanations` beside them.
+/// a device counted), `explanations` and `warnings` beside them.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -26,6 +28,7 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "explanations".to_owned(),
             serde_json::to_value(explanations)?,
         );
+        keys.insert("warnings".to_owned(), view(record).warnings().into());
     }
     Ok(value)
 }

@@ -1,6 +1,7 @@
 //! A record as people and programs read it.
 
 mod anatomy;
+mod answer;
 mod describe;
 mod figures;
 pub mod inventory;
@@ -12,7 +13,7 @@ mod traffic;
 mod view;
 mod waterfall;
 
-use crate::model::record::Record;
+use crate::model::record::{Note, Record};
 
 pub use json::json;
 
@@ -34,6 +35,24 @@ pub fn render(record: &Record, style: &Style) -> String {
 /// `syncprof explain` prints them.
 pub fn explain(record: &Record, style: &Style) -> String {
     table::render(&view::explanation(record), style)
+}
+
+/// Why one may doubt the record's figures, and which flag to try next, a line each: for standard
+/// error. What the run noted itself is not among them.
+pub fn warnings(record: &Record) -> Vec<String> {
+    view::view(record).warnings()
+}
+
+/// A note of the record's, with the path that it is about where there are several.
+pub fn note_text(record: &Record, note: &Note) -> String {
+    let about = record
+        .targets
+        .iter()
+        .find(|target| record.targets.len() > 1 && note.target.as_ref() == Some(&target.id));
+    about.map_or_else(
+        || note.text.clone(),
+        |target| view::about(&target.path, &note.text),
+    )
 }
 
 #[cfg(test)]

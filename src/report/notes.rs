@@ -1,13 +1,19 @@
-//! What stands under the tables: where the figures come from, and why one may doubt them.
+//! What stands under the tables, and what is said beside them: where the figures come from, and why
+//! one may doubt them. A warning names the flag to try next.
 
-use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Target};
+use std::collections::BTreeSet;
+
+use crate::model::record::{
+    BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Slice, Target,
+};
 use crate::model::units::{show_amount, show_bytes, show_ns};
 
-use super::figures::{count, percent, things};
-use super::view::{Line, Study, is_directory};
+use super::figures::{UNKNOWN, count, percent, things};
+use super::view::{Line, Study, Table, is_directory};
 
-/// Requests that worker threads did, beyond which a cell's latencies say more of those threads than
-/// of the device.
+/// The share of writes that worker threads did, or of the time that they ran, beyond which a cell's
+/// latencies say more of those threads than of the device. Without any, waking the run's own threads
+/// makes 0.2 % of the time.
 const WORKER_SHARE: f64 = 0.01;
 
 /// What to know about one target's figures.
@@ -19,27 +25,21 @@ pub(super) fn of_target(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> 
     lines.extend(content(study, target));
     if let Some(reason) = &target.buffered {
         lines.push(Line::warning(format!(
-            "These writes were buffered although direct I/O was asked for: {reason}"
+            "writes were buffered although direct I/O was asked for: {reason}; ask for it with \
+             --direct off, or name a directory on another filesystem"
         )));
     }
-    let mut with_raw: Vec<&Cell> = Vec::new();
-    for &cell in cells {
-        let raw = study.gap(cell).and_then(|gap| study.cell(&gap.raw_cell));
-        for side in raw.into_iter().chain([cell]) {
-            if !with_raw.iter().any(|listed| listed.spec.id == side.spec.id) {
-                with_raw.push(side);
-            }
+    lines.extend(imprecise(study, cells));
+    let shown = study.sides(cells);
+    lines.extend(workers(&shown));
+    lines.extend(shown.iter().filter_map(|cell| out_of_range(cell)));
+    for cell in shown {
+        if let Some(reason) = &cell.failed {
+            let text = format!("failed: {}: {reason}", cell.spec.id);
+            lines.extend([Line::remark(text.clone()), Line::warning(text)]);
         }
     }
-    lines.extend(imprecise(study, cells));
-    lines.extend(unknown(study, cells));
-    lines.extend(with_raw.iter().filter_map(|cell| workers(cell)));
-    lines.extend(with_raw.iter().filter_map(|cell| out_of_range(cell)));
-    lines.extend(with_raw.iter().filter_map(|cell| {
-        let reason = cell.failed.as_ref()?;
-        Some(Line::warning(format!("Failed: {}: {reason}", cell.spec.id)))
-    }));
-    lines.extend(noted(study.record, Some(target)));
+    lines.extend(remarks(study.record, Some(target)));
     lines
 }
 
@@ -47,28 +47,15 @@ pub(super) fn of_target(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> 
 pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     let run = &study.record.run;
     let host = &study.record.host;
-    let ended = match run.ended {
-        Some(Ended::Precise) => "every headline figure reached the precision".to_owned(),
-        Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
-        Some(Ended::Rounds) => "the number of rounds asked for was reached".to_owned(),
-        Some(Ended::Interrupted) => "interrupted".to_owned(),
-        Some(Ended::Failed) => "no cell was left that works".to_owned(),
-        None => "not ended: still running, or killed".to_owned(),
-    };
-    let text = format!(
-        "{} in {}, seed {}; precision asked for ±{}; {ended}",
+    let rounds = format!(
+        "{} in {}, seed {}; precision asked for ±{}; {}",
         things(run.rounds as usize, "round"),
         show_ns(run.elapsed_ns as f64),
         run.seed,
         percent(run.precision),
+        ended(run),
     );
-    let cut_short = matches!(run.ended, Some(Ended::Interrupted | Ended::Failed) | None);
-    let mut lines = vec![if cut_short {
-        Line::warning(text)
-    } else {
-        Line::remark(text)
-    }];
-    lines.push(Line::remark(format!(
+    let machine = format!(
         "{}, Linux {}, {}; {} {}; started {}",
         host.hostname,
         host.kernel,
@@ -76,9 +63,26 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
         study.record.tool.name,
         study.record.tool.version,
         run.started
-    )));
-    lines.extend(noted(study.record, None));
+    );
+    let mut lines = vec![Line::remark(rounds), Line::remark(machine)];
+    let cut_short = matches!(run.ended, Some(Ended::Interrupted | Ended::Failed) | None);
+    if cut_short && run.rounds > 0 {
+        let rounds = things(run.rounds as usize, "round");
+        lines.push(Line::warning(format!("only {rounds}: {}", ended(run))));
+    }
+    lines.extend(remarks(study.record, None));
     lines
+}
+
+fn ended(run: &Run) -> String {
+    match run.ended {
+        Some(Ended::Precise) => "every headline figure reached the precision".to_owned(),
+        Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
+        Some(Ended::Rounds) => "the number of rounds asked for was reached".to_owned(),
+        Some(Ended::Interrupted) => "interrupted".to_owned(),
+        Some(Ended::Failed) => "no cell was left that works".to_owned(),
+        None => "not ended: still running, or killed".to_owned(),
+    }
 }
 
 fn baseline(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Vec<Line> {
@@ -87,127 +91,206 @@ fn baseline(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Vec<Line> {
     };
     let raw = baseline.target.as_ref().and_then(|id| study.target(id));
     let path = raw.map_or("the device", |raw| raw.path.as_str());
-    let reason = baseline
-        .reason
-        .as_ref()
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
-    let remedy = baseline
-        .remedy
-        .as_ref()
-        .map(|remedy| format!("; {remedy}"))
-        .unwrap_or_default();
-    let mut lines = Vec::new();
-    lines.push(match baseline.kind {
-        BaselineKind::Extents => Line::remark(format!(
-            "Baseline: the scratch file's own blocks, written through {path}{reason}{remedy}"
-        )),
-        BaselineKind::Device => Line::remark(format!("Baseline: {path}{reason}{remedy}")),
-        BaselineKind::None => Line::warning(format!("No baseline, so no gap{reason}{remedy}")),
-    });
+    let part = |sign: &str, text: &Option<String>| {
+        text.as_ref()
+            .map_or_else(String::new, |text| format!("{sign}{text}"))
+    };
+    let why = part(": ", &baseline.reason) + &part("; ", &baseline.remedy);
+    let mut lines = match baseline.kind {
+        BaselineKind::Extents => vec![Line::remark(format!(
+            "Baseline: the scratch file's own blocks, written through {path}{why}"
+        ))],
+        BaselineKind::Device => vec![Line::remark(format!("Baseline: {path}{why}"))],
+        BaselineKind::None => vec![
+            Line::remark(format!("No baseline, so no gap{why}")),
+            Line::warning(format!("no baseline, so no gap{why}")),
+        ],
+    };
     let missing: Vec<&str> = cells
         .iter()
         .filter(|cell| baseline.kind != BaselineKind::None && study.gap(cell).is_none())
         .map(|cell| cell.spec.id.as_str())
         .collect();
     if !missing.is_empty() {
-        lines.push(Line::warning(format!(
-            "Without a raw counterpart: {}",
-            missing.join(", ")
-        )));
+        let text = format!("Without a raw counterpart: {}", missing.join(", "));
+        lines.push(Line::remark(text));
     }
     if let Some(raw) = raw {
         lines.extend(content(study, raw));
-        lines.extend(noted(study.record, Some(raw)));
+        lines.extend(remarks(study.record, Some(raw)));
     }
     lines
 }
 
 /// What a preserved device was written with: a drive may do zeros or compressible bytes faster.
-fn content(study: &Study<'_>, target: &Target) -> Option<Line> {
-    let Content {
+fn content(study: &Study<'_>, target: &Target) -> Vec<Line> {
+    let Some(Content {
         span_bytes,
         zero_share,
         compressible_share,
         random_share,
-    } = target.content?;
-    let text = format!(
+    }) = target.content
+    else {
+        return Vec::new();
+    };
+    let mut lines = vec![Line::remark(format!(
         "{}'s own bytes were written back: {} looked at, {} zero, {} compressible, {} random",
         target.path,
         show_amount(span_bytes),
         percent(zero_share),
         percent(compressible_share),
         percent(random_share),
-    );
+    ))];
     let has_files = study
         .record
         .cells
         .iter()
         .any(|cell| cell.spec.file_state.is_some());
-    if zero_share + compressible_share <= 0.1 {
-        return Some(Line::remark(text));
+    if zero_share + compressible_share > 0.1 {
+        lines.push(Line::warning(format!(
+            "{}'s own bytes are {} zero or compressible, so a drive that compresses or skips zeros \
+             looks faster than it is{}; --overwrite writes random bytes, and destroys what it holds",
+            target.path,
+            percent(zero_share + compressible_share),
+            if has_files { ", and files are written with other bytes" } else { "" },
+        )));
     }
-    let unlike = if has_files {
-        ", and files were written with other bytes"
-    } else {
-        ""
-    };
-    Some(Line::warning(format!(
-        "{text}; drives that compress or skip zeros look faster than they are{unlike}"
-    )))
+    lines
 }
 
-fn imprecise(study: &Study<'_>, cells: &[&Cell]) -> Option<Line> {
+fn imprecise(study: &Study<'_>, cells: &[&Cell]) -> Vec<Line> {
+    let run = &study.record.run;
     let rows = cells
         .iter()
         .filter(|cell| study.imprecise.contains(&cell.spec.id) && cell.failed.is_none())
         .count();
-    (rows > 0).then(|| {
-        Line::warning(format!(
-            "* {rows} of {} wider than ±{}: give the run a larger --budget, or accept less \
-             with --precision",
-            things(cells.len(), "row"),
-            percent(study.record.run.precision)
-        ))
-    })
-}
-
-/// Why a table says n/a.
-fn unknown(study: &Study<'_>, cells: &[&Cell]) -> Option<Line> {
-    let gaps: Vec<_> = cells.iter().filter_map(|cell| study.gap(cell)).collect();
-    let few_rounds = gaps.iter().any(|gap| gap.rounds < 3);
-    let lacks = gaps.iter().any(|gap| {
-        gap.p50_delta_ns.is_none() || gap.p99_delta_ns.is_none() || gap.p99_9_delta_ns.is_none()
-    });
-    let few_ops = cells.iter().any(|cell| cell.ops < 1000);
-    let reason = if few_rounds {
-        "fewer than 3 rounds, so no interval can be given"
-    } else if lacks || few_ops {
-        "too few writes beyond that quantile to bound it; a larger --budget gives more"
-    } else {
-        return None;
+    if rows == 0 || run.rounds == 0 {
+        return Vec::new();
+    }
+    let more = match run.ended {
+        Some(Ended::Rounds) => "ask for more --rounds",
+        _ => "give the run a larger --budget",
     };
-    Some(Line::remark(format!("n/a: {reason}")))
+    let precision = percent(run.precision);
+    vec![
+        Line::remark(format!("* wider than ±{precision}")),
+        Line::warning(format!(
+            "{rows} of {} wider than ±{precision}: {more}, or accept less with --precision",
+            things(cells.len(), "interval"),
+        )),
+    ]
 }
 
-fn workers(cell: &Cell) -> Option<Line> {
-    let requests: u64 = cell
+/// Why a table says n/a, or lacks columns that would say nothing else.
+pub(super) fn unknown(
+    study: &Study<'_>,
+    cells: &[&Cell],
+    tables: &[Table],
+    dropped: &[String],
+) -> Option<Line> {
+    let says = tables
+        .iter()
+        .flat_map(|table| table.rows.iter().flatten())
+        .any(|text| text.starts_with(UNKNOWN));
+    let names: Vec<&str> = dropped
+        .iter()
+        .map(|name| name.trim_end_matches(" µs"))
+        .collect();
+    let what = match (says, names.is_empty()) {
+        (false, true) => return None,
+        (true, true) => UNKNOWN.to_owned(),
+        (false, false) => format!("No {}", names.join(", ")),
+        (true, false) => format!("{UNKNOWN}, and no {}", names.join(", ")),
+    };
+    let nothing = cells.iter().all(|cell| cell.ops == 0);
+    let why = match study.record.run.rounds {
+        _ if nothing => "nothing was measured",
+        0..3 => "fewer than 3 rounds, so no interval can be given",
+        _ => "too few writes beyond that quantile; a larger --budget gives more",
+    };
+    Some(Line::remark(format!("{what}: {why}")))
+}
+
+/// The share of a cell's writes that io_uring's worker threads did; none where no slice could count
+/// them.
+fn handed_share(cell: &Cell) -> Option<f64> {
+    let known = |slice: &Slice| Some((slice.worker_requests?, slice.ops));
+    let (requests, ops) = cell
         .slices
         .iter()
-        .filter_map(|slice| slice.worker_requests)
-        .sum();
-    let share = requests as f64 / cell.ops as f64;
-    (cell.ops > 0 && share > WORKER_SHARE).then(|| {
-        Line::warning(format!(
-            "{} {}: {} of {} writes ({}) went through io_uring worker threads, which adds \
-             microseconds that are not the device's; compare with --engine sync",
-            cell.spec.role,
-            show_bytes(cell.spec.axes.size_bytes),
-            count(requests),
-            count(cell.ops),
-            percent(share),
-        ))
-    })
+        .filter_map(known)
+        .reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1))?;
+    Some(requests as f64 / ops as f64)
+}
+
+/// The share of the time that threads ran which are not the run's own. A polling thread is no
+/// worker, and yet its time counts there.
+fn busy_share(cell: &Cell) -> Option<f64> {
+    let cpu_ns = cell.slices.iter().filter_map(|slice| slice.worker_cpu_ns);
+    let share = cpu_ns.sum::<u64>() as f64 / cell.elapsed_ns as f64;
+    (!cell.spec.axes.ring.sqpoll).then_some(share)
+}
+
+/// By the requests, or else by the time: how much the worker threads did, if it is much.
+fn worker_share(cell: &Cell) -> Option<f64> {
+    let share = handed_share(cell).or_else(|| busy_share(cell))?;
+    (share.is_finite() && share > WORKER_SHARE).then_some(share)
+}
+
+/// Cells whose writes went through worker threads: a line for each side and state.
+fn workers(cells: &[&Cell]) -> Vec<Line> {
+    let mut sides = Vec::new();
+    for cell in cells {
+        let side = (cell.spec.role, cell.spec.file_state);
+        if !sides.contains(&side) {
+            sides.push(side);
+        }
+    }
+    let of = |side| {
+        cells
+            .iter()
+            .filter(move |cell| (cell.spec.role, cell.spec.file_state) == side)
+    };
+    let line = |(role, state)| {
+        let handed = || of((role, state)).filter(|cell| worker_share(cell).is_some());
+        let sizes = |cells: &mut dyn Iterator<Item = &&Cell>| {
+            let sizes: BTreeSet<u64> = cells.map(|cell| cell.spec.axes.size_bytes).collect();
+            sizes.into_iter().collect::<Vec<u64>>()
+        };
+        let shares = handed().filter_map(|cell| worker_share(cell));
+        let least = percent(shares.clone().fold(f64::INFINITY, f64::min));
+        let most = percent(shares.fold(0.0, f64::max));
+        let share = if least == most {
+            most
+        } else {
+            format!("{least} to {most}")
+        };
+        let what = match handed_share(handed().next()?) {
+            Some(_) => format!("{share} of writes went through io_uring worker threads"),
+            None => format!("io_uring worker threads ran for {share} of the time"),
+        };
+        Some(Line::warning(format!(
+            "{role}{}, {}: {what}, which adds microseconds that are not the device's; compare with \
+             --engine sync",
+            state.map_or_else(String::new, |state| format!(" {state}")),
+            size_words(&sizes(&mut handed()), &sizes(&mut of((role, state)))),
+        )))
+    };
+    sides.into_iter().filter_map(line).collect()
+}
+
+/// Some of the sizes that were measured, both ascending: `4K, 16K`, or `512 to 1M` where none
+/// between is left out.
+fn size_words(some: &[u64], all: &[u64]) -> String {
+    match some {
+        [first, _, .., last] if all.windows(some.len()).any(|window| window == some) => {
+            format!("{} to {}", show_bytes(*first), show_bytes(*last))
+        }
+        _ => {
+            let words: Vec<String> = some.iter().map(|size| show_bytes(*size)).collect();
+            words.join(", ")
+        }
+    }
 }
 
 fn out_of_range(cell: &Cell) -> Option<Line> {
@@ -220,15 +303,15 @@ fn out_of_range(cell: &Cell) -> Option<Line> {
     })
 }
 
-fn noted(record: &Record, target: Option<&Target>) -> Vec<Line> {
+/// What the run noted as good to know. What it did in another way than asked for, and what may
+/// mislead, is said on standard error.
+fn remarks(record: &Record, target: Option<&Target>) -> Vec<Line> {
     let about = |note: &&Note| note.target.as_ref() == target.map(|target| &target.id);
     record
         .notes
         .iter()
         .filter(about)
-        .map(|note| match note.level {
-            Level::Remark => Line::remark(note.text.clone()),
-            Level::Fallback | Level::Warning => Line::warning(note.text.clone()),
-        })
+        .filter(|note| note.level == Level::Remark)
+        .map(|note| Line::remark(note.text.clone()))
         .collect()
 }

@@ -1,6 +1,6 @@
 //! The view as text for a terminal, fitted to its width.
 
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
 
 use super::Style;
 use super::view::{Line, Table, View};
@@ -10,26 +10,27 @@ use super::waterfall;
 const MIN_WIDTH: usize = 40;
 /// Columns between two columns of a table.
 const GUTTER: usize = 2;
+/// A column that wraps is not made narrower than this for the sake of others.
+const MIN_WRAPPED: usize = 24;
 
 pub(super) fn render(view: &View, style: &Style) -> String {
     let width = style.width.map(|width| width.max(MIN_WIDTH));
+    let strong = |text: &str| {
+        wrap(text, width, "")
+            .into_iter()
+            .map(|line| bold(&line, style))
+    };
     let mut out = Vec::new();
     for section in &view.sections {
-        out.extend(
-            wrap(&section.title, width, "")
-                .into_iter()
-                .map(|line| bold(&line, style)),
-        );
+        out.extend(strong(&section.title));
         for fact in &section.facts {
             out.extend(wrap(fact, width, "  "));
         }
-        if let Some(headline) = &section.headline {
+        if !section.answers.is_empty() {
             out.push(String::new());
-            out.extend(
-                wrap(headline, width, "")
-                    .into_iter()
-                    .map(|line| bold(&line, style)),
-            );
+        }
+        for answer in &section.answers {
+            out.extend(strong(answer));
         }
         for table in &section.tables {
             out.push(String::new());
@@ -38,11 +39,7 @@ pub(super) fn render(view: &View, style: &Style) -> String {
         out.extend(paragraphs(&section.why, width));
         for anatomy in &section.anatomies {
             out.push(String::new());
-            out.extend(
-                wrap(&anatomy.title, width, "")
-                    .into_iter()
-                    .map(|line| bold(&line, style)),
-            );
+            out.extend(strong(&anatomy.title));
             for table in &anatomy.tables {
                 out.extend(lay_out(table, width));
             }
@@ -50,18 +47,17 @@ pub(super) fn render(view: &View, style: &Style) -> String {
                 out.extend(wrap(&waterfall.caption, width, ""));
                 out.extend(waterfall::lay_out(waterfall, width));
             }
-            out.extend(lines(&anatomy.notes, width, style));
+            out.extend(remarks(&anatomy.notes, width));
         }
         out.push(String::new());
-        out.extend(lines(&section.notes, width, style));
-        if !section.notes.is_empty() {
+        let notes = remarks(&section.notes, width);
+        if !notes.is_empty() {
+            out.extend(notes);
             out.push(String::new());
         }
     }
-    out.extend(lines(&view.foot, width, style));
-    let mut text = out.join("\n");
-    text.push('\n');
-    text
+    out.extend(remarks(&view.foot, width));
+    out.join("\n") + "\n"
 }
 
 /// An empty line and the texts, each with all lines but its first indented.
@@ -81,7 +77,7 @@ fn paragraphs(texts: &[String], width: Option<usize>) -> Vec<String> {
 }
 
 /// A table and its caption, without the columns for which there is no room.
-fn lay_out(table: &Table, width: Option<usize>) -> Vec<String> {
+pub(super) fn lay_out(table: &Table, width: Option<usize>) -> Vec<String> {
     let (kept, dropped) = fit(table, width);
     let mut laid = comfy_table::Table::new();
     laid.load_style(comfy_table::presets::NOTHING);
@@ -90,20 +86,22 @@ fn lay_out(table: &Table, width: Option<usize>) -> Vec<String> {
     for row in &table.rows {
         laid.add_row(kept.iter().map(|&at| row[at].as_str()));
     }
-    for (index, column) in laid.column_iter_mut().enumerate() {
-        let is_number = table.columns[kept[index]].is_number;
-        column.set_cell_alignment(if is_number {
-            CellAlignment::Right
-        } else {
-            CellAlignment::Left
+    let natural: usize = kept.iter().map(|&at| widest(table, at) + GUTTER).sum();
+    let too_wide = width.filter(|&width| natural > width + GUTTER);
+    let has_wrapping = kept.iter().any(|&at| table.columns[at].wraps);
+    for (index, laid_column) in laid.column_iter_mut().enumerate() {
+        let column = &table.columns[kept[index]];
+        laid_column.set_cell_alignment(match column.is_number {
+            true => CellAlignment::Right,
+            false => CellAlignment::Left,
         });
-        column.set_padding(if index == 0 {
-            (0, 0)
-        } else {
-            (GUTTER as u16, 0)
-        });
+        let gutter = if index == 0 { 0 } else { GUTTER as u16 };
+        laid_column.set_padding((gutter, 0));
+        if has_wrapping && !column.wraps {
+            laid_column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
-    if let Some(width) = width.filter(|&width| natural_width(table, &kept) > width) {
+    if let Some(width) = too_wide {
         laid.set_content_arrangement(ContentArrangement::Dynamic);
         laid.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
@@ -126,7 +124,11 @@ fn fit(table: &Table, width: Option<usize>) -> (Vec<usize>, Vec<String>) {
     let Some(width) = width else {
         return (kept, dropped);
     };
-    while natural_width(table, &kept) > width {
+    let least = |at: usize| match table.columns[at].wraps {
+        true => widest(table, at).min(MIN_WRAPPED),
+        false => widest(table, at),
+    };
+    while kept.iter().map(|&at| least(at) + GUTTER).sum::<usize>() > width + GUTTER {
         // Of columns of one rank, the last goes first.
         let victim = kept
             .iter()
@@ -140,40 +142,20 @@ fn fit(table: &Table, width: Option<usize>) -> (Vec<usize>, Vec<String>) {
     (kept, dropped)
 }
 
-fn natural_width(table: &Table, kept: &[usize]) -> usize {
-    let widest = |at: usize| {
-        let rows = table.rows.iter().map(|row| row[at].chars().count());
-        rows.max()
-            .unwrap_or(0)
-            .max(table.columns[at].name.chars().count())
-    };
-    let content: usize = kept.iter().map(|&at| widest(at)).sum();
-    content + GUTTER * kept.len().saturating_sub(1)
+fn widest(table: &Table, at: usize) -> usize {
+    let texts = table.rows.iter().map(|row| row[at].as_str());
+    texts
+        .chain([table.columns[at].name.as_str()])
+        .map(|text| text.chars().count())
+        .max()
+        .unwrap_or(0)
 }
 
-fn lines(lines: &[Line], width: Option<usize>, style: &Style) -> Vec<String> {
-    let mut out = Vec::new();
-    for line in lines {
-        // A row's mark is explained by a line that begins with it.
-        let text = match line.is_warning && !line.text.starts_with('*') {
-            true => format!("! {}", line.text),
-            false => line.text.clone(),
-        };
-        let hang = if line.is_warning { "  " } else { "" };
-        for (index, part) in wrap(&text, width, hang).into_iter().enumerate() {
-            let part = if index == 0 {
-                part.trim_start().to_owned()
-            } else {
-                part
-            };
-            out.push(if line.is_warning {
-                paint("33", &part, style)
-            } else {
-                part
-            });
-        }
-    }
-    out
+fn remarks(lines: &[Line], width: Option<usize>) -> Vec<String> {
+    let remarks = lines.iter().filter(|line| !line.is_warning);
+    remarks
+        .flat_map(|line| wrap(&line.text, width, ""))
+        .collect()
 }
 
 /// Breaks text into lines of at most `width`, each indented; a word that is longer stays whole.
@@ -198,15 +180,10 @@ fn wrap(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
     lines
 }
 
-fn bold(text: &str, style: &Style) -> String {
-    paint("1", text, style)
-}
-
 /// Select Graphic Rendition (ECMA-48, 8.3.117).
-fn paint(code: &str, text: &str, style: &Style) -> String {
-    if style.color {
-        format!("\x1b[{code}m{text}\x1b[0m")
-    } else {
-        text.to_owned()
+pub(super) fn bold(text: &str, style: &Style) -> String {
+    match style.color {
+        true => format!("\x1b[1m{text}\x1b[0m"),
+        false => text.to_owned(),
     }
 }

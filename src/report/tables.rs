@@ -1,79 +1,88 @@
 //! The tables of a section.
 
-use crate::analyse::gap::Gap;
 use crate::analyse::spread::cell_spread;
 use crate::model::cell::Axes;
 use crate::model::record::{Cell, Record, Target};
-use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
+use crate::model::units::{digits3, show_amount, show_bytes};
 
 use super::describe;
-use super::figures::{UNKNOWN, count, delta_us, mib_per_s, quantile_us, ratio, spread, things, us};
+use super::figures::{UNKNOWN, count, delta_us, mib_per_s, quantile_us, ratio, spread, us};
 use super::traffic;
 use super::view::{Column, Section, Study, Table, is_directory};
 
 /// An axis that a table may have to show.
 struct Axis {
     name: &'static str,
-    value: fn(&Cell) -> String,
-    /// As part of the sentence that names what all cells have in common.
-    words: fn(&Cell) -> String,
+    value: fn(&Study<'_>, &Cell) -> String,
+    /// The value as part of the sentence that names what all cells have in common.
+    words: fn(&str) -> String,
 }
 
 /// All axes but the size, in the order of their columns.
 const AXES: [Axis; 8] = [
     Axis {
-        name: "state",
-        value: state,
-        words: state,
+        name: STATE,
+        value: |_, cell| {
+            let state = cell.spec.file_state;
+            state.map_or_else(|| "device".to_owned(), |state| state.to_string())
+        },
+        words: str::to_owned,
     },
     Axis {
         name: "method",
-        value: |cell| cell.spec.axes.method.to_string(),
-        words: |cell| cell.spec.axes.method.to_string(),
+        value: |_, cell| cell.spec.axes.method.to_string(),
+        words: str::to_owned,
     },
     Axis {
-        name: "direct",
+        name: DIRECT,
         value: direct,
-        words: direct,
+        words: str::to_owned,
     },
     Axis {
         name: "engine",
-        value: |cell| engine(&cell.spec.axes),
-        words: |cell| format!("engine {}", engine(&cell.spec.axes)),
+        value: |_, cell| engine(&cell.spec.axes),
+        words: |engine| format!("engine {engine}"),
     },
     Axis {
         name: "qd",
-        value: |cell| cell.spec.axes.queue_depth.to_string(),
-        words: |cell| format!("queue depth {}", cell.spec.axes.queue_depth),
+        value: |_, cell| cell.spec.axes.queue_depth.to_string(),
+        words: |depth| format!("queue depth {depth}"),
     },
     Axis {
         name: "jobs",
-        value: |cell| cell.spec.axes.jobs.to_string(),
-        words: |cell| things(cell.spec.axes.jobs as usize, "job"),
+        value: |_, cell| cell.spec.axes.jobs.to_string(),
+        words: |jobs| format!("{jobs} job{}", if jobs == "1" { "" } else { "s" }),
     },
     Axis {
         name: "pattern",
-        value: |cell| cell.spec.axes.pattern.to_string(),
-        words: |cell| format!("pattern {}", cell.spec.axes.pattern),
+        value: |_, cell| cell.spec.axes.pattern.to_string(),
+        words: |pattern| format!("pattern {pattern}"),
     },
     Axis {
         name: "rate/s",
-        value: rate,
-        words: rate_words,
+        value: |_, cell| {
+            let rate = cell.spec.axes.rate_per_s;
+            rate.map_or_else(|| CLOSED.to_owned(), digits3)
+        },
+        words: |rate| match rate {
+            CLOSED => "closed loop".to_owned(),
+            rate => format!("open loop at {rate}/s"),
+        },
     },
 ];
 
-fn state(cell: &Cell) -> String {
-    cell.spec
-        .file_state
-        .map_or_else(|| "device".to_owned(), |state| state.to_string())
-}
+const STATE: &str = "state";
+const DIRECT: &str = "direct";
+/// The rate of a closed loop.
+const CLOSED: &str = "max";
 
-fn direct(cell: &Cell) -> String {
-    if cell.spec.axes.direct {
-        "direct"
-    } else {
-        "buffered"
+/// What the writes were, and not what was asked for.
+fn direct(study: &Study<'_>, cell: &Cell) -> String {
+    let target = study.target(&cell.spec.target);
+    let ignored = target.is_some_and(|target| target.buffered.is_some());
+    match cell.spec.axes.direct && !ignored {
+        true => "direct",
+        false => "buffered",
     }
     .to_owned()
 }
@@ -88,40 +97,35 @@ fn engine(axes: &Axes) -> String {
     text
 }
 
-fn rate(cell: &Cell) -> String {
-    cell.spec
-        .axes
-        .rate_per_s
-        .map_or_else(|| "max".to_owned(), digits3)
-}
-
-fn rate_words(cell: &Cell) -> String {
-    match cell.spec.axes.rate_per_s {
-        Some(rate) => format!("open loop at {}/s", digits3(rate)),
-        None => "closed loop".to_owned(),
-    }
-}
-
-/// The axes that differ between the cells of a section, and so need columns.
+/// The axes that need columns.
 pub(super) struct Varied(Vec<&'static Axis>);
 
 impl Varied {
-    pub(super) fn of(cells: &[&Cell]) -> Varied {
+    /// Those that differ between the cells of a target, and whether writes were direct, if they
+    /// were not although it was asked for.
+    pub(super) fn of(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Varied {
         let varies = |axis: &&Axis| {
-            let mut values = cells.iter().map(|cell| (axis.value)(cell));
+            let mut values = cells.iter().map(|cell| (axis.value)(study, cell));
             let first = values.next();
-            values.any(|value| Some(value) != first)
+            let ignored = axis.name == DIRECT && target.buffered.is_some();
+            ignored || values.any(|value| Some(value) != first)
         };
         Varied(AXES.iter().filter(varies).collect())
     }
 
+    /// The same without the states of files.
+    fn stateless(&self) -> Varied {
+        let others = self.0.iter().filter(|axis| axis.name != STATE);
+        Varied(others.copied().collect())
+    }
+
     /// What all cells have in common, in a line.
-    pub(super) fn common(&self, cells: &[&Cell]) -> Option<String> {
+    pub(super) fn common(&self, study: &Study<'_>, cells: &[&Cell]) -> Option<String> {
         let first = cells.first()?;
         let mut words: Vec<String> = AXES
             .iter()
             .filter(|axis| !self.0.iter().any(|varied| varied.name == axis.name))
-            .map(|axis| (axis.words)(first))
+            .map(|axis| (axis.words)(&(axis.value)(study, first)))
             .collect();
         let span_bytes = first.spec.axes.span_bytes;
         if cells
@@ -134,23 +138,15 @@ impl Varied {
     }
 
     pub(super) fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![column("size", 0, true)];
-        columns.extend(self.0.iter().map(|axis| column(axis.name, 0, false)));
+        let mut columns = vec![Column::number("size", 0)];
+        columns.extend(self.0.iter().map(|axis| Column::text(axis.name, 0)));
         columns
     }
 
-    pub(super) fn cells(&self, cell: &Cell) -> Vec<String> {
+    pub(super) fn cells(&self, study: &Study<'_>, cell: &Cell) -> Vec<String> {
         let mut texts = vec![show_bytes(cell.spec.axes.size_bytes)];
-        texts.extend(self.0.iter().map(|axis| (axis.value)(cell)));
+        texts.extend(self.0.iter().map(|axis| (axis.value)(study, cell)));
         texts
-    }
-}
-
-pub(super) fn column(name: &str, rank: u8, is_number: bool) -> Column {
-    Column {
-        name: name.to_owned(),
-        rank,
-        is_number,
     }
 }
 
@@ -175,7 +171,7 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
         .filter_map(|file| {
             let gap = study.gap(file)?;
             let raw = study.cell(&gap.raw_cell)?;
-            let mut row = varied.cells(file);
+            let mut row = varied.cells(study, file);
             row.extend([
                 throughput(raw),
                 throughput(file),
@@ -191,13 +187,13 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
         .collect();
     let mut columns = varied.columns();
     columns.extend([
-        column("raw MiB/s", 2, true),
-        column("file MiB/s", 1, true),
-        column("raw/file [95 %]", 0, true),
-        column("Δp50 µs", 0, true),
-        column("Δp99 µs", 1, true),
-        column("Δp99.9 µs", 3, true),
-        column("rounds", 4, true),
+        Column::number("raw MiB/s", 2),
+        Column::number("file MiB/s", 1),
+        Column::number("raw/file [95 %]", 0),
+        Column::number("Δp50 µs", 0),
+        Column::number("Δp99 µs", 1),
+        Column::number("Δp99.9 µs", 3),
+        Column::number("rounds", 4),
     ]);
     columns.extend(traffic::columns(study, cells));
     (!rows.is_empty()).then(|| Table {
@@ -214,43 +210,37 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
     let has_gap = cells.iter().any(|cell| study.gap(cell).is_some());
     let mut columns = varied.columns();
     if has_gap {
-        columns.push(column("side", 0, false));
+        columns.push(Column::text("side", 0));
     }
     columns.extend([
-        column("MiB/s", 0, true),
-        column("±", 1, true),
-        column("IOPS", 3, true),
-        column("p50 µs", 0, true),
-        column("p99 µs", 0, true),
-        column("p99.9 µs", 2, true),
-        column("max µs", 4, true),
-        column("writes", 3, true),
+        Column::number("MiB/s", 0),
+        Column::number("±", 1),
+        Column::number("IOPS", 3),
+        Column::number("p50 µs", 0),
+        Column::number("p99 µs", 0),
+        Column::number("p99.9 µs", 2),
+        Column::number("max µs", 4),
+        Column::number("writes", 3),
     ]);
     let sides = study.sides(cells);
     columns.extend(traffic::columns(study, &sides));
-    let mut rows = Vec::new();
-    let mut shown: Vec<&str> = Vec::new();
-    for &cell in cells {
-        let raw = study.gap(cell).and_then(|gap| study.cell(&gap.raw_cell));
-        for side in raw.into_iter().chain([cell]) {
-            // Several file states may share one raw cell.
-            if shown.contains(&side.spec.id.as_str()) {
-                continue;
-            }
-            shown.push(&side.spec.id);
-            let mut row = varied.cells(side);
+    let rows: Vec<Vec<String>> = sides
+        .iter()
+        .map(|side| {
+            let mut row = varied.cells(study, side);
             if has_gap {
                 row.push(side.spec.role.to_string());
             }
-            let decides = study.gap(cell).is_none();
+            let has_own = cells.iter().any(|cell| cell.spec.id == side.spec.id);
+            let decides = has_own && study.gap(side).is_none();
             row.extend(side_figures(
                 side,
                 if decides { mark(study, side) } else { "" },
             ));
             row.extend(traffic::figures(study, &sides, side));
-            rows.push(row);
-        }
-    }
+            row
+        })
+        .collect();
     (!rows.is_empty()).then(|| Table {
         caption: format!(
             "Throughput with its 95 % confidence interval over rounds; latency of all writes{}",
@@ -261,6 +251,10 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
     })
 }
 
+fn p50_us(cell: &Cell) -> String {
+    quantile_us(cell.latency_ns.as_ref(), cell.ops, 2, |latency| latency.p50)
+}
+
 fn side_figures(cell: &Cell, mark: &str) -> [String; 8] {
     let latency = cell.latency_ns.as_ref();
     [
@@ -268,7 +262,7 @@ fn side_figures(cell: &Cell, mark: &str) -> [String; 8] {
         spread(cell_spread(cell)) + mark,
         cell.iops
             .map_or_else(|| UNKNOWN.to_owned(), |iops| count(iops.round() as u64)),
-        quantile_us(latency, cell.ops, 2, |latency| latency.p50),
+        p50_us(cell),
         quantile_us(latency, cell.ops, 100, |latency| latency.p99),
         quantile_us(latency, cell.ops, 1000, |latency| latency.p99_9),
         quantile_us(latency, cell.ops, 1, |latency| latency.max),
@@ -278,12 +272,13 @@ fn side_figures(cell: &Cell, mark: &str) -> [String; 8] {
 
 /// What O_TRUNC costs, beside the open that it happens in.
 pub(super) fn trunc_table(study: &Study<'_>, target: &Target, varied: &Varied) -> Option<Table> {
+    let varied = varied.stateless();
     let rows: Vec<Vec<String>> = study
         .penalties
         .iter()
         .filter(|penalty| penalty.target == target.id)
         .filter_map(|penalty| {
-            let mut row = varied.cells(study.cell(&penalty.trunc_cell)?);
+            let mut row = varied.cells(study, study.cell(&penalty.trunc_cell)?);
             row.extend([
                 ratio(penalty.throughput_ratio),
                 delta_us(penalty.p50_delta_ns),
@@ -298,11 +293,11 @@ pub(super) fn trunc_table(study: &Study<'_>, target: &Target, varied: &Varied) -
         .collect();
     let mut columns = varied.columns();
     columns.extend([
-        column("without/with [95 %]", 0, true),
-        column("Δp50 µs", 0, true),
-        column("Δp99 µs", 1, true),
-        column("open p50 µs", 1, true),
-        column("opens", 2, true),
+        Column::number("without/with [95 %]", 0),
+        Column::number("Δp50 µs", 0),
+        Column::number("Δp99 µs", 1),
+        Column::number("open p50 µs", 1),
+        Column::number("opens", 2),
     ]);
     (!rows.is_empty()).then(|| Table {
         caption: "The O_TRUNC penalty: throughput without/with, latency with - without; the \
@@ -313,88 +308,77 @@ pub(super) fn trunc_table(study: &Study<'_>, target: &Target, varied: &Varied) -
     })
 }
 
-/// The answer in a sentence.
-pub(super) fn sentence(
-    gap: &Gap,
-    raw: &Cell,
-    file: &Cell,
-    on: &str,
-    through: &str,
-) -> Option<String> {
-    let interval = gap.throughput_ratio?;
-    let median = |cell: &Cell| Some(show_ns(cell.latency_ns?.p50 as f64));
-    let verdict = if interval.covers(1.0) {
-        "no difference shown".to_owned()
-    } else if interval.value > 1.0 {
-        format!("raw is {} times as fast", digits3(interval.value))
-    } else {
-        format!(
-            "the file is {} times as fast",
-            digits3(1.0 / interval.value)
-        )
-    };
-    Some(format!(
-        "{} {} {}: median {} {on}, {} through {through}: {verdict} (raw/file {})",
-        show_bytes(gap.size_bytes),
-        gap.method,
-        gap.file_state,
-        median(raw)?,
-        median(file)?,
-        ratio(Some(interval)),
-    ))
-}
-
-/// One table over all file targets that have gaps, where there are several.
+/// One table over all directories, where there are several.
 pub(super) fn summary(study: &Study<'_>) -> Option<Section> {
     let record: &Record = study.record;
-    let rows: Vec<Vec<String>> = record
+    let mut directories = record
         .targets
         .iter()
         .filter(|target| is_directory(target))
-        .map(|target| summary_row(study, target))
+        .map(|target| (target, typical(study.cells_of(target))));
+    let rows: Vec<Vec<String>> = directories
+        .clone()
+        .map(|(target, cell)| summary_row(study, target, cell))
         .collect();
-    (rows.len() > 1).then(|| Section {
+    let has_gap = directories.any(|(_, cell)| cell.is_some_and(|cell| study.gap(cell).is_some()));
+    let mut table = Table {
+        caption: format!(
+            "{} at 4K, or else at the target's first size",
+            if has_gap { "The gap" } else { "Writes" }
+        ),
+        columns: vec![
+            Column::text("target", 0),
+            Column::text("filesystem", 0),
+            Column::text("device", 2),
+            Column::number("size", 0),
+            Column::text(STATE, 3),
+            Column::number("file MiB/s", 1),
+            Column::number("file p50 µs", 1),
+            Column::number("raw/file [95 %]", 1),
+            Column::number("Δp50 µs", 1),
+            Column::number("Δp99 µs", 2),
+        ],
+        rows,
+    };
+    if !has_gap {
+        table.drop_blank(UNKNOWN);
+    }
+    (table.rows.len() > 1).then(|| Section {
+        path: String::new(),
         title: "All targets".to_owned(),
         facts: Vec::new(),
-        headline: None,
-        tables: vec![Table {
-            caption: "The gap at 4K, or else at the target's first size".to_owned(),
-            columns: vec![
-                column("target", 0, false),
-                column("filesystem", 0, false),
-                column("device", 2, false),
-                column("size", 0, true),
-                column("file MiB/s", 1, true),
-                column("raw/file [95 %]", 0, true),
-                column("Δp50 µs", 0, true),
-                column("Δp99 µs", 1, true),
-            ],
-            rows,
-        }],
+        answers: Vec::new(),
+        tables: vec![table],
         why: Vec::new(),
         anatomies: Vec::new(),
         notes: Vec::new(),
     })
 }
 
-fn summary_row(study: &Study<'_>, target: &Target) -> Vec<String> {
-    let cells = study.cells_of(target);
-    let cell = cells
-        .iter()
-        .find(|cell| cell.spec.axes.size_bytes == 4096)
-        .or(cells.first());
+fn summary_row(study: &Study<'_>, target: &Target, cell: Option<&Cell>) -> Vec<String> {
     let gap = cell.and_then(|cell| study.gap(cell));
+    let of_cell = |text: fn(&Cell) -> String| cell.map_or_else(|| UNKNOWN.to_owned(), text);
     vec![
         target.path.clone(),
         describe::filesystem(target),
         describe::device(target),
-        cell.map_or_else(
-            || UNKNOWN.to_owned(),
-            |cell| show_bytes(cell.spec.axes.size_bytes),
-        ),
-        cell.map_or_else(|| UNKNOWN.to_owned(), |cell| throughput(cell)),
+        of_cell(|cell| show_bytes(cell.spec.axes.size_bytes)),
+        of_cell(|cell| {
+            cell.spec
+                .file_state
+                .map_or(UNKNOWN.to_owned(), |s| s.to_string())
+        }),
+        of_cell(throughput),
+        of_cell(p50_us),
         ratio(gap.and_then(|gap| gap.throughput_ratio)),
         delta_us(gap.and_then(|gap| gap.p50_delta_ns)),
         delta_us(gap.and_then(|gap| gap.p99_delta_ns)),
     ]
+}
+
+/// The cell that stands for a target: the first at 4 KiB, which is what databases and journals
+/// write, or else the first.
+fn typical(cells: Vec<&Cell>) -> Option<&Cell> {
+    let at_4k = cells.iter().find(|cell| cell.spec.axes.size_bytes == 4096);
+    at_4k.or(cells.first()).copied()
 }

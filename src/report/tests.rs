@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::view::view;
-use super::{Style, json, render, table};
+use super::{Style, json, note_text, render, table, warnings};
 use crate::model::cell::FileState;
 use crate::model::fixture::Builder;
 use crate::model::record::{BaselineKind, Content, Ended, Level, Note, Record, SCHEMA};
@@ -65,7 +65,6 @@ fn the_tables_show_units_samples_and_spread() {
     for part in [
         "raw/file [95 %]",
         "Δp50 µs",
-        "Δp99.9 µs",
         "rounds",
         "MiB/s",
         "p99.9 µs",
@@ -110,12 +109,9 @@ fn columns_that_do_not_fit_are_named() {
 #[test]
 fn a_file_run_without_a_baseline_says_why_and_what_would_give_one() {
     let text = text(&trunc_record(), 120);
-    assert!(
-        text.contains(
-            "! No baseline, so no gap: btrfs moves what is written; give a spare one: --raw DEVICE"
-        ),
-        "{text}"
-    );
+    let why = "o baseline, so no gap: btrfs moves what is written; give a spare one: --raw DEVICE";
+    assert!(text.contains(&format!("N{why}")), "{text}");
+    assert_eq!(warnings(&trunc_record())[0], format!("/data: n{why}"));
     assert!(!text.contains("raw/file"), "{text}");
 }
 
@@ -152,19 +148,165 @@ fn doubts_are_told() {
         target: None,
         text: "buffers are not registered".to_owned(),
     });
+    let told = warnings(&record).join("\n");
+    for part in [
+        "own bytes are 100 % zero or compressible",
+        "; --overwrite writes random bytes",
+        "\n/var/lib/postgresql: writes were buffered",
+        "raw, 512: 33 % of writes went through io_uring worker threads",
+        "3 latencies lie outside",
+        "failed: t1/file/overwrite/512: write of 512 bytes",
+        "2 of 3 intervals wider than ±0.0 %: give the run a larger --budget",
+        "only 10 rounds: interrupted",
+    ] {
+        assert!(told.contains(part), "{part} is missing:\n{told}");
+    }
     let text = text(&record, 300);
     for part in [
         "100 % zero",
-        "! These writes were buffered",
-        "! raw 512: 100 of 3,000 writes (3.3 %) went through io_uring worker threads",
-        "3 latencies lie outside",
-        "! Failed: t1/file/overwrite/512: write of 512 bytes",
-        "* 2 of 3 rows wider than",
+        "* wider than ±0.0 %",
+        "failed: t1/",
         "interrupted",
-        "! buffers are not registered",
+        "buffered",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
+    // What the run noted it said itself, when it happened.
+    assert!(!told.contains("not registered") && !text.contains("not registered"));
+    assert_eq!(
+        json(&record).unwrap()["warnings"].as_array().unwrap().len(),
+        told.lines().count()
+    );
+}
+
+#[test]
+fn a_warning_names_its_path_once() {
+    let builder = Builder::new("raw").device("t0");
+    let mut record = builder.cell("t0", None, 4096, 20e3, 200).record;
+    record.targets[0].content = Some(Content {
+        compressible_share: 1.0,
+        ..Content::default()
+    });
+    let told = warnings(&record);
+    assert!(
+        told[0].starts_with("/dev/nvme0n1p2's own bytes"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn worker_threads_are_told_of_once_for_each_side_and_state() {
+    let mut builder = Builder::new("file").directory("t0", "/data", BaselineKind::None, None);
+    for size_bytes in [512, 1024, 4096, 8192] {
+        for state in [FileState::Overwrite, FileState::Trunc] {
+            builder = builder.cell("t0", Some(state), size_bytes, 20e3, 100);
+        }
+    }
+    let mut record = builder.record;
+    for cell in &mut record.cells {
+        let size_bytes = cell.spec.axes.size_bytes;
+        let is_trunc = cell.spec.file_state == Some(FileState::Trunc);
+        for slice in &mut cell.slices {
+            let handed = match (is_trunc, size_bytes) {
+                (true, _) => 100,
+                (false, 1024) => 0,
+                (false, _) => size_bytes / 512,
+            };
+            slice.worker_requests = Some(handed);
+        }
+    }
+    let told = warnings(&record);
+    let told: Vec<&String> = told.iter().filter(|text| text.contains("worker")).collect();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    let part = "/data: file overwrite, 4K, 8K: 8.0 % to 16 % of writes went through";
+    assert!(told[0].starts_with(part), "{}", told[0]);
+    let part = "/data: file trunc, 512 to 8K: 100 % of writes went through";
+    assert!(told[1].starts_with(part), "{}", told[1]);
+    assert!(told[1].ends_with("--engine sync"), "{}", told[1]);
+}
+
+#[test]
+fn where_worker_requests_cannot_be_counted_the_threads_time_tells() {
+    let record = |cpu_share: f64, sqpoll: bool| {
+        let mut builder = Builder::new("raw")
+            .device("t0")
+            .cell("t0", None, 4096, 20e3, 100);
+        let cell = &mut builder.record.cells[0];
+        cell.spec.axes.ring.sqpoll = sqpoll;
+        for slice in &mut cell.slices {
+            slice.worker_cpu_ns = Some((slice.elapsed_ns as f64 * cpu_share) as u64);
+        }
+        warnings(&builder.record).join("\n")
+    };
+    let told = record(0.12, false);
+    assert!(
+        told.contains("raw, 4K: io_uring worker threads ran for 12 % of the time"),
+        "{told}"
+    );
+    assert!(!record(0.002, false).contains("worker"));
+    assert!(
+        !record(0.9, true).contains("worker"),
+        "a polling thread is no worker"
+    );
+}
+
+#[test]
+fn buffered_rows_are_labelled_also_beside_direct_ones() {
+    let mut record = gap_record();
+    record.targets[1].buffered = Some("data=journal".to_owned());
+    let text = text(&record, 160);
+    assert!(text.contains("  4K  buffered  "), "{text}");
+    assert!(text.contains("  4K  direct    raw"), "{text}");
+}
+
+#[test]
+fn columns_that_would_say_nothing_are_left_out_and_the_reason_said_once() {
+    let text = text(&gap_record(), 160);
+    assert!(!text.contains("Δp99.9 µs"), "{text}");
+    assert!(
+        text.contains("No Δp99.9: too few writes beyond that quantile; a larger"),
+        "{text}"
+    );
+    assert_eq!(text.matches("too few writes").count(), 1, "{text}");
+}
+
+#[test]
+fn each_verb_is_answered_in_a_sentence() {
+    let raw = Builder::new("raw")
+        .device("t0")
+        .cell("t0", None, 4096, 20e3, 200)
+        .record;
+    let raw = text(&raw, 200);
+    assert!(
+        raw.contains("\n4K o_dsync: median 20.") && raw.contains(" % on /dev/nvme0n1p2\n"),
+        "{raw}"
+    );
+    let file = text(&trunc_record(), 200);
+    assert!(
+        file.contains("4K o_dsync overwrite: median 20.") && file.contains("through ext4\n"),
+        "{file}"
+    );
+    let part = "with it: without is 5.63 times as fast (without/with 5.63 [";
+    assert!(file.contains(part), "{file}");
+    assert!(
+        file.contains("the truncating open itself takes 900 µs"),
+        "{file}"
+    );
+}
+
+#[test]
+fn a_note_names_its_target_where_there_are_several() {
+    let note = Note {
+        level: Level::Warning,
+        target: Some("t1".to_owned()),
+        text: "512 is left out".to_owned(),
+    };
+    let record = gap_record();
+    assert_eq!(
+        note_text(&record, &note),
+        "/var/lib/postgresql: 512 is left out"
+    );
+    assert_eq!(note_text(&trunc_record(), &note), "512 is left out");
 }
 
 #[test]
@@ -176,7 +318,11 @@ fn several_directories_get_a_summary() {
         .cell("t1", Some(FileState::Overwrite), 4096, 20e3, 30)
         .record;
     let text = text(&record, 120);
-    assert!(text.contains("All targets"), "{text}");
+    assert!(
+        text.contains("All targets") && text.contains("file p50 µs"),
+        "{text}"
+    );
+    assert!(!text.contains("The gap"), "{text}");
 }
 
 #[test]
@@ -204,17 +350,26 @@ fn json_keeps_the_record_and_adds_the_gaps() {
 #[test]
 fn a_record_cut_short_is_shown_without_figures_that_it_cannot_have() {
     let mut record = gap_record();
+    record.run.ended = None;
+    record.run.rounds = 1;
     for cell in &mut record.cells {
         cell.slices.truncate(1);
+    }
+    let first = text(&record, 120);
+    let part = "n/a, and no Δp99, Δp99.9, ±: fewer than 3 rounds";
+    assert!(first.contains(part), "{first}");
+    for cell in &mut record.cells {
         (cell.ops, cell.latency_ns) = (0, None);
         (cell.iops, cell.throughput_bytes_per_s) = (None, None);
     }
-    record.run.ended = None;
     let text = text(&record, 120);
-    assert!(text.contains("n/a: fewer than 3 rounds"), "{text}");
+    assert!(text.contains(": nothing was measured"), "{text}");
     assert!(
-        text.contains("! 10 rounds") && text.contains("killed"),
+        text.contains("1 round in") && text.contains("killed"),
         "{text}"
+    );
+    assert!(
+        warnings(&record).contains(&"only 1 round: not ended: still running, or killed".to_owned())
     );
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     record.cells.clear();
@@ -244,5 +399,5 @@ fn a_raw_cell_that_two_states_share_is_shown_once() {
         .record;
     let text = text(&record, 140);
     assert_eq!(text.matches("  4K  device").count(), 1, "{text}");
-    assert_eq!(text.matches("  4K  trunc ").count(), 3, "{text}");
+    assert_eq!(text.matches("  4K  trunc ").count(), 2, "{text}");
 }

@@ -6,7 +6,7 @@ use crate::model::record::Cell;
 use crate::model::units::{digits3, show_bytes};
 
 use super::figures::{mib_per_s, percent, us};
-use super::tables::{Varied, column, throughput};
+use super::tables::{Varied, throughput};
 use super::view::{Column, Study, Table};
 
 /// What stands where nothing was counted.
@@ -19,10 +19,10 @@ pub(super) fn columns(study: &Study<'_>, shown: &[&Cell]) -> Vec<Column> {
         return Vec::new();
     }
     vec![
-        column("dev MiB/s", 5, true),
-        column("ampl.", 6, true),
-        column("flushes", 7, true),
-        column("eff. share", 8, true),
+        Column::number("dev MiB/s", 8),
+        Column::number("ampl.", 5),
+        Column::number("flushes", 6),
+        Column::number("eff. share", 7),
     ]
 }
 
@@ -65,6 +65,11 @@ fn text(
         .unwrap_or_else(|| UNCOUNTED.to_owned())
 }
 
+/// A share to a tenth of a percent, as the vendor's note gives it.
+fn percent1(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// The effective share after O_TRUNC beside a vendor's model of it.
 pub(super) fn share_table(study: &Study<'_>, cells: &[&Cell]) -> Option<Table> {
     let rows: Vec<Vec<String>> = cells
@@ -77,13 +82,13 @@ pub(super) fn share_table(study: &Study<'_>, cells: &[&Cell]) -> Option<Table> {
                     && cell.spec.axes == trunc.spec.axes
             });
             let overwrite = overwrite.and_then(|cell| study.amplification(cell));
-            let share = |counted: &Amplification| counted.effective_share.map(percent);
+            let share = |counted: &Amplification| counted.effective_share.map(percent1);
             let kib = counted.amplification * trunc.spec.axes.size_bytes as f64 / 1024.0;
             Some(vec![
                 show_bytes(trunc.spec.axes.size_bytes),
                 text(overwrite, share),
                 text(Some(counted), share),
-                text(Some(counted), |counted| counted.model_share.map(percent)),
+                text(Some(counted), |counted| counted.model_share.map(percent1)),
                 throughput(trunc),
                 mib_per_s(counted.device_bytes_per_s),
                 digits3(kib),
@@ -98,15 +103,15 @@ pub(super) fn share_table(study: &Study<'_>, cells: &[&Cell]) -> Option<Table> {
                   a write became"
             .to_owned(),
         columns: vec![
-            column("size", 0, true),
-            column("overwrite", 0, true),
-            column("trunc", 0, true),
-            column("model", 0, true),
-            column("file MiB/s", 1, true),
-            column("dev MiB/s", 1, true),
-            column("dev KiB/write", 2, true),
-            column("requests", 3, true),
-            column("merged", 4, true),
+            Column::number("size", 0),
+            Column::number("overwrite", 0),
+            Column::number("trunc", 0),
+            Column::number("model", 0),
+            Column::number("file MiB/s", 1),
+            Column::number("dev MiB/s", 1),
+            Column::number("dev KiB/write", 2),
+            Column::number("requests", 3),
+            Column::number("merged", 4),
         ],
         rows,
     })
@@ -118,7 +123,7 @@ pub(super) fn counters_table(study: &Study<'_>, shown: &[&Cell], varied: &Varied
         .iter()
         .filter_map(|cell| {
             let counted = study.amplification(cell)?;
-            let mut row = varied.cells(cell);
+            let mut row = varied.cells(study, cell);
             row.push(cell.spec.role.to_string());
             row.extend(figures(study, shown, cell));
             row.extend([
@@ -131,17 +136,17 @@ pub(super) fn counters_table(study: &Study<'_>, shown: &[&Cell], varied: &Varied
         })
         .collect();
     let mut columns = varied.columns();
-    columns.push(column("side", 0, false));
+    columns.push(Column::text("side", 0));
     columns.extend(
         self::columns(study, shown)
             .into_iter()
             .map(|column| Column { rank: 0, ..column }),
     );
     columns.extend([
-        column("requests", 1, true),
-        column("merged", 2, true),
-        column("write µs", 1, true),
-        column("flush µs", 1, true),
+        Column::number("requests", 1),
+        Column::number("merged", 2),
+        Column::number("write µs", 1),
+        Column::number("flush µs", 1),
     ]);
     (!rows.is_empty()).then(|| Table {
         caption: "What the device counted: MiB/s written (what iostat shows), bytes per byte, and per \
@@ -151,4 +156,105 @@ pub(super) fn counters_table(study: &Study<'_>, shown: &[&Cell], varied: &Varied
         columns,
         rows,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::cell::FileState;
+    use crate::model::fixture::{Builder, PerWrite};
+    use crate::model::record::{BaselineKind, Record};
+    use crate::report::{Style, explain, json, render};
+
+    fn style(width: usize) -> Style {
+        Style {
+            width: Some(width),
+            color: false,
+        }
+    }
+
+    fn noted() -> Record {
+        let mut builder = Builder::new("file").directory("t0", "/data", BaselineKind::None, None);
+        for size_bytes in [4 << 10, 32 << 10, 512 << 10] {
+            let each = |extra_bytes, requests, merges, flushes| PerWrite {
+                bytes: size_bytes + extra_bytes,
+                requests,
+                merges,
+                flushes,
+            };
+            builder = builder
+                .cell("t0", Some(FileState::Overwrite), size_bytes, 100e3, 100)
+                .counted(each(0, 2, 0, 1))
+                .cell("t0", Some(FileState::Trunc), size_bytes, 400e3, 100)
+                .counted(each(28 << 10, 3, 4, 2));
+        }
+        builder.record
+    }
+
+    #[test]
+    fn a_vendors_table_stands_measured_beside_its_model() {
+        let text = render(&noted(), &style(140));
+        for row in [
+            ["4K", "100.0 %", "12.5 %", "10.0 %"],
+            ["32K", "100.0 %", "53.3 %", "47.1 %"],
+            ["512K", "100.0 %", "94.8 %", "93.4 %"],
+        ] {
+            let found = text.lines().any(|line| {
+                let squeezed = line.split_whitespace().collect::<Vec<_>>().join(" ");
+                squeezed.starts_with(&row.join(" "))
+            });
+            assert!(found, "{row:?} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn columns_of_the_device_go_first_where_there_is_no_room() {
+        let wide = render(&noted(), &style(200));
+        for name in [
+            "dev MiB/s",
+            "ampl.",
+            "flushes",
+            "eff. share",
+            "at the device",
+        ] {
+            assert!(wide.contains(name), "{name} is missing:\n{wide}");
+        }
+        let narrow = render(&noted(), &style(90));
+        let kept = narrow.lines().find(|line| line.contains("IOPS")).unwrap();
+        assert!(
+            kept.contains("p99.9 µs") && !kept.contains("eff. share"),
+            "{narrow}"
+        );
+    }
+
+    #[test]
+    fn without_counters_nothing_is_said_of_the_device() {
+        let mut record = noted();
+        for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
+            slice.devices.clear();
+        }
+        let text = render(&record, &style(200));
+        assert!(!text.contains("ampl.") && !text.contains("model"), "{text}");
+        assert!(!explain(&record, &style(200)).contains("counted"));
+    }
+
+    #[test]
+    fn explain_shows_what_the_device_counted_for_each_cell() {
+        let text = explain(&noted(), &style(140));
+        assert!(
+            text.contains("write µs") && text.contains("flush µs"),
+            "{text}"
+        );
+        assert!(text.contains("Tip: O_TRUNC made 4K writes"), "{text}");
+        assert!(!text.contains("p99.9"), "{text}");
+    }
+
+    #[test]
+    fn json_lists_amplification_and_explanations() {
+        let value = json(&noted()).unwrap();
+        let trunc = &value["amplification"][1];
+        assert_eq!(trunc["cell"], "t0/file/trunc/4096");
+        assert_eq!(trunc["amplification"], 8.0);
+        assert_eq!(trunc["flushes_per_write"], 2.0);
+        assert_eq!(value["explanations"][0]["kind"], "tip");
+    }
 }

@@ -5,13 +5,10 @@ use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
 use crate::analyse::stop::imprecise_cells;
 use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
-use crate::model::record::{BaselineKind, Cell, Record, Target, TargetKind};
+use crate::model::record::{Cell, Record, Target, TargetKind};
 
-use super::anatomy;
-use super::describe;
-use super::notes;
-use super::tables;
-use super::traffic;
+use super::figures::UNKNOWN;
+use super::{anatomy, answer, describe, notes, tables, traffic};
 
 /// A whole report.
 pub(super) struct View {
@@ -23,12 +20,14 @@ pub(super) struct View {
 
 /// One target.
 pub(super) struct Section {
+    /// The path that was named.
+    pub(super) path: String,
     /// What it is.
     pub(super) title: String,
     /// Its facts, a line each.
     pub(super) facts: Vec<String>,
-    /// The answer in a sentence.
-    pub(super) headline: Option<String>,
+    /// The answer, a sentence for each question.
+    pub(super) answers: Vec<String>,
     /// The figures.
     pub(super) tables: Vec<Table>,
     /// Why the figures are what they are, a paragraph each.
@@ -89,15 +88,58 @@ pub(super) struct Column {
     pub(super) name: String,
     /// Where there is too little room, the columns of the highest rank go first; those of 0 stay.
     pub(super) rank: u8,
-    /// Numbers stand to the right.
+    /// Numbers stand to the right, texts to the left.
     pub(super) is_number: bool,
+    /// Its texts are broken into lines where there is too little room.
+    pub(super) wraps: bool,
+}
+
+impl Column {
+    pub(super) fn number(name: &str, rank: u8) -> Column {
+        Column {
+            name: name.to_owned(),
+            rank,
+            is_number: true,
+            wraps: false,
+        }
+    }
+
+    pub(super) fn text(name: &str, rank: u8) -> Column {
+        Column {
+            is_number: false,
+            ..Column::number(name, rank)
+        }
+    }
+
+    pub(super) fn wrapping(name: &str) -> Column {
+        Column {
+            wraps: true,
+            ..Column::text(name, 0)
+        }
+    }
+}
+
+impl Table {
+    /// Takes out the columns that may go and hold nothing but `blank`, and gives their names.
+    pub(super) fn drop_blank(&mut self, blank: &str) -> Vec<String> {
+        let mut dropped = Vec::new();
+        for at in (0..self.columns.len()).rev() {
+            if self.columns[at].rank > 0 && self.rows.iter().all(|row| row[at] == blank) {
+                dropped.insert(0, self.columns.remove(at).name);
+                for row in &mut self.rows {
+                    row.remove(at);
+                }
+            }
+        }
+        dropped
+    }
 }
 
 /// A line of text.
 pub(super) struct Line {
     /// What is said.
     pub(super) text: String,
-    /// It is a reason to doubt a figure.
+    /// It is a reason to doubt a figure: not part of the report, but said beside it.
     pub(super) is_warning: bool,
 }
 
@@ -221,13 +263,14 @@ fn sections<'a>(study: &Study<'a>, section: fn(&Study<'a>, &'a Target) -> Sectio
 fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
     let sides = study.sides(&cells);
-    let varied = tables::Varied::of(&cells);
+    let varied = tables::Varied::of(study, target, &cells);
     let mut facts = describe::facts(target);
-    facts.extend(varied.common(&cells));
+    facts.extend(varied.common(study, &cells));
     Section {
+        path: target.path.clone(),
         title: describe::title(target),
         facts,
-        headline: headline(study, target, &cells),
+        answers: answer::answers(study, target, &cells),
         tables: traffic::counters_table(study, &sides, &varied)
             .into_iter()
             .chain(traffic::share_table(study, &cells))
@@ -238,23 +281,48 @@ fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     }
 }
 
+impl View {
+    /// What is to be said beside the report, each with the path that it is about.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let sections = self.sections.iter();
+        sections
+            .map(|section| (&section.notes, section.path.as_str()))
+            .chain([(&self.foot, "")])
+            .flat_map(|(lines, path)| lines.iter().map(move |line| (line, path)))
+            .filter(|(line, _)| line.is_warning)
+            .map(|(line, path)| about(path, &line.text))
+            .collect()
+    }
+}
+
 fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
-    let varied = tables::Varied::of(&cells);
+    let varied = tables::Varied::of(study, target, &cells);
     let mut tables = Vec::new();
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
     tables.extend(traffic::share_table(study, &cells));
     let (anatomies, more) = anatomy::some(&study.sides(&cells));
+    let mut dropped: Vec<String> = Vec::new();
+    for name in tables
+        .iter_mut()
+        .flat_map(|table| table.drop_blank(UNKNOWN))
+    {
+        if !dropped.contains(&name) {
+            dropped.push(name);
+        }
+    }
     let mut notes = notes::of_target(study, target, &cells);
+    notes.extend(notes::unknown(study, &cells, &tables, &dropped));
     notes.extend(more.map(Line::remark));
     let mut facts = describe::facts(target);
-    facts.extend(varied.common(&cells));
+    facts.extend(varied.common(study, &cells));
     Section {
+        path: target.path.clone(),
         title: describe::title(target),
         facts,
-        headline: headline(study, target, &cells),
+        answers: answer::answers(study, target, &cells),
         tables,
         why: anatomy::why(study, target),
         anatomies,
@@ -262,25 +330,12 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     }
 }
 
-/// The first gap at 4 KiB, which is what databases and journals write, or else the first.
-fn headline(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Option<String> {
-    let gaps: Vec<&Gap> = cells.iter().filter_map(|cell| study.gap(cell)).collect();
-    let known = |gap: &&&Gap| gap.throughput_ratio.is_some();
-    let gap = gaps
-        .iter()
-        .filter(known)
-        .find(|gap| gap.size_bytes == 4096)
-        .or_else(|| gaps.iter().find(known))?;
-    let (raw, file) = (study.cell(&gap.raw_cell)?, study.cell(&gap.file_cell)?);
-    let through = match &target.mount {
-        Some(mount) => mount.fs_type.clone(),
-        None => "the filesystem".to_owned(),
-    };
-    let on = match target.baseline.as_ref().map(|baseline| baseline.kind) {
-        Some(BaselineKind::Extents) => "on the same blocks of the device",
-        _ => "on the raw device",
-    };
-    tables::sentence(gap, raw, file, on, &through)
+/// A text with the path that it is about, unless it says so itself or is about none.
+pub(super) fn about(path: &str, text: &str) -> String {
+    match text.contains(path) {
+        true => text.to_owned(),
+        false => format!("{path}: {text}"),
+    }
 }
 
 /// A target is a directory.

@@ -274,7 +274,13 @@ impl Survey {
         let stack = stack.unwrap_or_default();
         let room = Room::on(&mount, wish);
         room.check_wish(&directory, wish)?;
-        let file_cells = self.add_cells(&room.plan(id, &stack, &mount), wish)?;
+        let plan = room.plan(id, &stack, &mount);
+        let file_cells = self.add_cells(&plan, wish).map_err(|error| match error {
+            SetupError::Usage(text) if wish.directories.len() > 1 => {
+                SetupError::Usage(format!("{}: {text}", directory.display()))
+            }
+            other => other,
+        })?;
         let mut target = Target {
             id: id.to_owned(),
             path: directory.display().to_string(),

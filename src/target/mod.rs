@@ -16,5 +16,5 @@ mod sysfs;
 
 pub use host::host;
 pub use loops::{Backing, FileId};
-pub use mount::{mount_of, mounts};
+pub use mount::{complete, mount_of, mounts};
 pub use stack::{all_devices, device_node, stack};

@@ -44,6 +44,18 @@ pub fn mount_of(root: &Root, dir: &Path) -> io::Result<MountFacts> {
     Ok(facts)
 }
 
+/// A mount with all facts, where it sits on a block device and nothing is mounted over it; else as it
+/// was given.
+pub fn complete(root: &Root, mount: MountFacts) -> MountFacts {
+    if mount.block_device.is_none() {
+        return mount;
+    }
+    match mount_of(root, Path::new(&mount.mount_point)) {
+        Ok(full) if full.dev == mount.dev && full.mount_point == mount.mount_point => full,
+        _ => mount,
+    }
+}
+
 fn lines(root: &Root) -> io::Result<Vec<MountLine>> {
     let path = root.proc.join("self/mountinfo");
     let text = fs::read(&path).map_err(|error| {
@@ -183,6 +195,20 @@ mod tests {
         let facts = mount_of(&root(dir.path(), &text, &[]), &place).unwrap();
         assert_eq!(facts.source, "b");
         assert!(facts.size_bytes.is_some());
+    }
+
+    #[test]
+    fn a_mount_on_a_block_device_gets_its_sizes_and_one_under_another_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().canonicalize().unwrap();
+        let dev = DevId::from_dev(fs::metadata(&place).unwrap().dev());
+        let here = place.display();
+        let text = format!("1 0 {dev} / {here} rw - ext4 a rw\n2 1 8:1 / {here} rw - ext4 b rw\n");
+        let root = root(dir.path(), &text, &[]);
+        fs::create_dir_all(root.sys.join("dev/block").join(dev.to_string())).unwrap();
+        let mounts = mounts(&root).unwrap();
+        assert!(complete(&root, mounts[0].clone()).free_bytes.is_some());
+        assert_eq!(complete(&root, mounts[1].clone()), mounts[1]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::device::facts;
 use super::sysfs::{dev_of, device_dir, names, text};
-use crate::model::facts::{DevId, DeviceFacts};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::sys::root::Root;
 
 /// The device, then every device below it, each once: a partition's disk, the members of dm and
@@ -32,7 +32,8 @@ pub fn stack(root: &Root, dev: DevId) -> io::Result<Vec<DeviceFacts>> {
     Ok(found)
 }
 
-/// Every disk and partition that has a size, in the order of their numbers. Loop, zram and drive
+/// Every disk and partition that has a size, in the order of the disks' numbers, and each disk's
+/// partitions after it. Loop, zram and drive
 /// bays without anything in them have none.
 pub fn all_devices(root: &Root) -> io::Result<Vec<DeviceFacts>> {
     let class = root.sys.join("class/block");
@@ -48,7 +49,11 @@ pub fn all_devices(root: &Root) -> io::Result<Vec<DeviceFacts>> {
         .filter_map(|dev| facts(root, dev).ok())
         .filter(|device| device.size_bytes > 0)
         .collect();
-    devices.sort_by_key(|device| device.dev);
+    // A partition's number may be of another major than its disk's: that of its driver holds few.
+    devices.sort_by_key(|device| match (device.kind, device.lower.first()) {
+        (DeviceKind::Partition, Some(&disk)) => (disk, Some(device.dev)),
+        _ => (device.dev, None),
+    });
     Ok(devices)
 }
 
@@ -81,7 +86,6 @@ pub fn device_node(root: &Root, dev: DevId) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::facts::DeviceKind;
     use std::os::unix::fs::symlink;
     use std::path::Path;
     use tempfile::TempDir;
@@ -222,6 +226,19 @@ mod tests {
         assert_eq!(
             names_of(&all_devices(&tree.root()).unwrap()),
             ["sda", "sdb"]
+        );
+    }
+
+    #[test]
+    fn partitions_follow_their_disk_whatever_their_numbers() {
+        let tree = Tree::new();
+        tree.device("block/loop1", "7:1", 16);
+        tree.device("block/loop0", "7:0", 16);
+        tree.device("block/loop0/loop0p1", "259:0", 8);
+        tree.file("sys/devices/block/loop0/loop0p1/partition", "1");
+        assert_eq!(
+            names_of(&all_devices(&tree.root()).unwrap()),
+            ["loop0", "loop0p1", "loop1"]
         );
     }
 
