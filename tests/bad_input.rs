@@ -29,6 +29,8 @@ fn usage_errors_name_what_is_wrong() {
         (&["file", ".", "--sizes", "1m", "--span", "64k"], "span"),
         (&["file", ".", "--sizes", "600"], "600"),
         (&["gap", ".", "--overwrite"], "--raw"),
+        (&["raw", "/dev/x", "--file-state", "trunc"], "--file-state"),
+        (&["file", "/", ".", "--sizes", "600"], ": size 600"),
         (&["report", "/nowhere"], "/nowhere"),
         (&["profiles", "nothing"], "nothing"),
         (&["nothing"], "nothing"),

@@ -93,7 +93,9 @@ fn the_raw_side_writes_the_files_own_blocks_and_no_other_byte() {
             assert!(number("low") <= number("value") && number("value") <= number("high"));
             assert!(number("value") > 0.0);
             assert!(gap["raw_cell"].is_string() && gap["file_cell"].is_string());
-            assert!(gap["p50_delta_ns"]["value"].is_number(), "{gap:#}");
+            // Three rounds on a busy machine may differ too much to bound a quantile.
+            let delta = &gap["p50_delta_ns"];
+            assert!(delta.is_null() || delta["value"].is_number(), "{gap:#}");
         }
         check(fs, &mount.unmounted());
     }
@@ -259,7 +261,7 @@ fn a_filesystem_on_a_partition_is_measured_through_the_partition() {
         point.path().to_str().unwrap(),
         &["--sizes", "4k"],
     ));
-    system("umount", &[point.path().to_str().unwrap()]);
+    support::unmount(point.path().to_str().unwrap());
     ran.exits(0).prints(&partition);
     assert_eq!(cells(&record, "raw").len(), 1);
     assert_eq!(record["targets"][0]["stack"].as_array().unwrap().len(), 3);

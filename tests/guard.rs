@@ -116,7 +116,7 @@ fn a_disk_with_a_partition_in_use_and_the_partition_are_refused() {
     ];
     Program::new().run(&args).exits(0);
     assert_eq!(digest(other.as_ref()), before);
-    system("umount", &[dir]);
+    support::unmount(dir);
 }
 
 #[test]
@@ -240,6 +240,13 @@ fn the_list_says_why_a_device_may_not_be_written() {
     let mounted = device(mount.device().name());
     assert_eq!(mounted["writable_by_raw"], false);
     assert!(mounted["reason"].as_str().unwrap().contains(mount.dir()));
+    let mounts = list["mounts"].as_array().unwrap();
+    let shown = mounts
+        .iter()
+        .find(|found| found["mount_point"] == mount.dir())
+        .unwrap();
+    assert!(shown["free_bytes"].as_u64() < shown["size_bytes"].as_u64());
+    assert!(shown["free_bytes"].as_u64() > Some(0), "{shown}");
     program
         .run(&["list"])
         .exits(0)

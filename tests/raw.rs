@@ -25,6 +25,8 @@ fn a_device_keeps_its_content_and_the_figures_are_those_of_the_device() {
     let (ran, record) = Program::new().measure(&args);
     let ran = ran.exits(0);
     assert_eq!(device.digest(), before);
+    let ran = ran.says("warning").says("--overwrite writes random bytes");
+    assert!(!ran.stdout.contains("warning"), "{}", ran.stdout);
     for text in ["512", "4K", "64K", "MiB/s", "p99", device.name()] {
         assert!(ran.stdout.contains(text), "no {text} in {}", ran.stdout);
     }
@@ -266,6 +268,19 @@ fn a_saved_record_prints_the_same_tables() {
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(value["schema"], "syncprof.record/1");
     assert!(value["gaps"].as_array().unwrap().is_empty());
+    let told = value["warnings"].as_array().unwrap();
+    assert!(
+        told.iter()
+            .all(|text| again.stderr.contains(text.as_str().unwrap())),
+        "{again:#?}"
+    );
+
+    let path = path.to_str().unwrap();
+    let both = program.run(&["report", path, path]).exits(0);
+    assert_eq!(both.stdout.matches(&again.stdout).count(), 2);
+    assert!(both.stdout.starts_with(&format!("{path}:\n")), "{both:#?}");
+    let none = program.run(&["report", path, "/nowhere"]).exits(2);
+    assert!(none.stdout.is_empty(), "{none:#?}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn a_file_is_measured_and_a_gap_says_what_is_missing() {
     let args = |verb: &'static str| [&[verb, "."], QUICK].concat();
     nobody.run(&args("file")).exits(0).prints("4K");
     let ran = nobody.run(&args("gap")).exits(0).prints("4K");
+    let ran = ran.says("no baseline, so no gap");
     assert!(
         ran.stdout.contains("sudo") || ran.stdout.contains("root"),
         "{ran:#?}"

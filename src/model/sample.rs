@@ -8,7 +8,7 @@ pub const MIN_NS: u64 = 1;
 /// The longest latency that a histogram holds: ten minutes.
 pub const MAX_NS: u64 = 600_000_000_000;
 /// Significant decimal digits that a histogram keeps.
-pub const DIGITS: u8 = 3;
+const DIGITS: u8 = 3;
 
 /// An empty latency histogram of the one shape that all of this program's histograms have, so that
 /// any two can be added without loss.

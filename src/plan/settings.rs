@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, RingOptions};
 
 /// The precision asked for where nothing else is: ±5 %.
-pub const DEFAULT_PRECISION: f64 = 0.05;
+const DEFAULT_PRECISION: f64 = 0.05;
 /// The time budget where nothing else is asked for.
-pub const DEFAULT_BUDGET: Duration = Duration::from_secs(60);
+const DEFAULT_BUDGET: Duration = Duration::from_secs(60);
 /// Rounds that are made whatever the precision and the budget say: fewer give intervals that are
 /// wide by Student's t alone, and too few to see drift.
 pub const MIN_ROUNDS: u32 = 8;

@@ -320,7 +320,7 @@ impl Mount {
 
     /// Unmounts and gives the device back.
     pub fn unmounted(mut self) -> Loop {
-        system("umount", &[self.dir()]);
+        unmount(self.dir());
         self.device.take().unwrap()
     }
 
@@ -341,6 +341,18 @@ impl Drop for Mount {
             let _ = Command::new("umount").arg("-l").arg(self.path()).status();
         }
     }
+}
+
+/// Unmounts. Whoever looks at all mounts of the machine, as other tests do, holds each for a moment.
+pub fn unmount(point: &str) {
+    for _ in 0..100 {
+        let tried = Command::new("umount").arg(point).output().unwrap();
+        if tried.status.success() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    system("umount", &[point]);
 }
 
 /// Reads what a child printed, once it has ended.
