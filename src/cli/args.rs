@@ -63,6 +63,8 @@ pub(super) enum Verb {
     List(List),
     /// Print saved records again
     Report(Report),
+    /// Why a saved record's figures are what they are, and where its writes' bytes and time went
+    Explain(Explain),
     /// The built-in profiles, or the text of one
     Profiles(Profiles),
     /// Remove what killed runs left
@@ -254,6 +256,14 @@ pub(super) struct Report {
     /// Form of the output
     #[arg(long, default_value = "table", value_name = "FORM")]
     pub(super) format: Format,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// Records, as `raw`, `file` and `gap` save them; - for standard input
+    #[arg(required = true, value_name = "RECORD")]
+    pub(super) records: Vec<PathBuf>,
 }
 
 /// Form of a report.

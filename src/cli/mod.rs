@@ -60,6 +60,7 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Gap(args) => measure::gap(&root, args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),
+        Verb::Explain(args) => report::explain(&args, terminal),
         Verb::Profiles(args) => profiles::run(&args, terminal),
         Verb::Clean(args) => clean::run(&root, &args, terminal),
     }

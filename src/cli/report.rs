@@ -1,32 +1,24 @@
-//! `report`: saved records, printed again.
+//! `report` and `explain`: saved records, printed again.
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::record::{Level, Record};
 use crate::report;
 
-use super::args::{Format, Report};
+use super::args::{Explain, Format, Report};
 use super::config::UsageError;
 use super::output::Terminal;
 use super::status;
 
 pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
-    // All are read before any is printed, so that a wrong name in the middle leaves no half answer.
-    let records: Vec<Record> = args
-        .records
-        .iter()
-        .map(|path| load(path).map_err(|why| UsageError(format!("{}: {why}", path.display()))))
-        .collect::<Result<_, _>>()?;
+    let records = load_all(&args.records)?;
     for (index, (record, path)) in records.iter().zip(&args.records).enumerate() {
         match args.format {
             Format::Json => terminal.print(&format!("{}\n", report::json(record)?))?,
             Format::Table => {
-                if records.len() > 1 {
-                    let gap = if index > 0 { "\n" } else { "" };
-                    terminal.print(&format!("{gap}{}:\n\n", path.display()))?;
-                }
+                head(index, &args.records, path, terminal)?;
                 terminal.print(&report::render(record, &terminal.style()))?;
                 for note in record
                     .notes
@@ -42,6 +34,32 @@ pub(super) fn run(args: &Report, terminal: &Terminal) -> anyhow::Result<u8> {
         }
     }
     Ok(status::MEASURED)
+}
+
+pub(super) fn explain(args: &Explain, terminal: &Terminal) -> anyhow::Result<u8> {
+    let records = load_all(&args.records)?;
+    for (index, (record, path)) in records.iter().zip(&args.records).enumerate() {
+        head(index, &args.records, path, terminal)?;
+        terminal.print(&report::explain(record, &terminal.style()))?;
+    }
+    Ok(status::MEASURED)
+}
+
+/// Tells several records apart.
+fn head(index: usize, all: &[PathBuf], path: &Path, terminal: &Terminal) -> io::Result<()> {
+    if all.len() == 1 {
+        return Ok(());
+    }
+    let gap = if index > 0 { "\n" } else { "" };
+    terminal.print(&format!("{gap}{}:\n\n", path.display()))
+}
+
+/// All are read before any is printed, so that a wrong name in the middle leaves no half answer.
+fn load_all(paths: &[PathBuf]) -> Result<Vec<Record>, UsageError> {
+    paths
+        .iter()
+        .map(|path| load(path).map_err(|why| UsageError(format!("{}: {why}", path.display()))))
+        .collect()
 }
 
 fn load(path: &Path) -> Result<Record, String> {

@@ -151,13 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_percentages() {
-        assert_eq!(show_percent(0.0423), "4.2 %");
-        assert_eq!(show_percent(0.0996), "10 %");
-        assert_eq!(show_percent(1.0), "100 %");
-    }
-
-    #[test]
     fn three_digits_are_kept_however_small() {
         for (value, shown) in [
             (0.0293, "0.0293"),
@@ -173,6 +166,13 @@ mod tests {
         ] {
             assert_eq!(digits3(value), shown);
         }
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(show_percent(0.0423), "4.2 %");
+        assert_eq!(show_percent(0.0996), "10 %");
+        assert_eq!(show_percent(1.0), "100 %");
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use crate::analyse::{gap, trunc};
+use crate::analyse::{amplify, explain, gap, trunc};
 use crate::model::record::Record;
 
 use super::view::view;
 
-/// The record's own keys, and `gaps`, `trunc_penalties` and `warnings` beside them.
+/// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
+/// a device counted), `explanations` and `warnings` beside them.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -16,6 +17,16 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
         keys.insert(
             "trunc_penalties".to_owned(),
             serde_json::to_value(penalties)?,
+        );
+        let amplification = amplify::amplifications(record);
+        keys.insert(
+            "amplification".to_owned(),
+            serde_json::to_value(amplification)?,
+        );
+        let explanations = explain::explanations(record);
+        keys.insert(
+            "explanations".to_owned(),
+            serde_json::to_value(explanations)?,
         );
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

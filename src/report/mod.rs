@@ -1,5 +1,6 @@
 //! A record as people and programs read it.
 
+mod anatomy;
 mod answer;
 mod describe;
 mod figures;
@@ -8,7 +9,9 @@ mod json;
 mod notes;
 mod table;
 mod tables;
+mod traffic;
 mod view;
+mod waterfall;
 
 use crate::model::record::{Note, Record};
 
@@ -26,6 +29,12 @@ pub struct Style {
 /// The record as text with tables, as the run and `syncprof report` print it.
 pub fn render(record: &Record, style: &Style) -> String {
     table::render(&view::view(record), style)
+}
+
+/// Why the record's figures are what they are, and the anatomy of its traced cells, as
+/// `syncprof explain` prints them.
+pub fn explain(record: &Record, style: &Style) -> String {
+    table::render(&view::explanation(record), style)
 }
 
 /// Why one may doubt the record's figures, and which flag to try next, a line each: for standard

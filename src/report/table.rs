@@ -4,6 +4,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
 
 use super::Style;
 use super::view::{Line, Table, View};
+use super::waterfall;
 
 /// Narrower than this, nothing can be laid out sensibly.
 const MIN_WIDTH: usize = 40;
@@ -35,6 +36,19 @@ pub(super) fn render(view: &View, style: &Style) -> String {
             out.push(String::new());
             out.extend(lay_out(table, width));
         }
+        out.extend(paragraphs(&section.why, width));
+        for anatomy in &section.anatomies {
+            out.push(String::new());
+            out.extend(strong(&anatomy.title));
+            for table in &anatomy.tables {
+                out.extend(lay_out(table, width));
+            }
+            if let Some(waterfall) = &anatomy.waterfall {
+                out.extend(wrap(&waterfall.caption, width, ""));
+                out.extend(waterfall::lay_out(waterfall, width));
+            }
+            out.extend(remarks(&anatomy.notes, width));
+        }
         out.push(String::new());
         let notes = remarks(&section.notes, width);
         if !notes.is_empty() {
@@ -44,6 +58,22 @@ pub(super) fn render(view: &View, style: &Style) -> String {
     }
     out.extend(remarks(&view.foot, width));
     out.join("\n") + "\n"
+}
+
+/// An empty line and the texts, each with all lines but its first indented.
+fn paragraphs(texts: &[String], width: Option<usize>) -> Vec<String> {
+    let mut out = Vec::new();
+    if !texts.is_empty() {
+        out.push(String::new());
+    }
+    for text in texts {
+        let mut lines = wrap(text, width, "  ");
+        if let Some(first) = lines.first_mut() {
+            *first = first.trim_start().to_owned();
+        }
+        out.extend(lines);
+    }
+    out
 }
 
 /// A table and its caption, without the columns for which there is no room.

@@ -7,6 +7,7 @@ use crate::model::units::{digits3, show_amount, show_bytes};
 
 use super::describe;
 use super::figures::{UNKNOWN, count, delta_us, mib_per_s, quantile_us, ratio, spread, us};
+use super::traffic;
 use super::view::{Column, Section, Study, Table, is_directory};
 
 /// An axis that a table may have to show.
@@ -136,20 +137,20 @@ impl Varied {
         Some(format!("Each write: {}", words.join(", ")))
     }
 
-    fn columns(&self) -> Vec<Column> {
+    pub(super) fn columns(&self) -> Vec<Column> {
         let mut columns = vec![Column::number("size", 0)];
         columns.extend(self.0.iter().map(|axis| Column::text(axis.name, 0)));
         columns
     }
 
-    fn cells(&self, study: &Study<'_>, cell: &Cell) -> Vec<String> {
+    pub(super) fn cells(&self, study: &Study<'_>, cell: &Cell) -> Vec<String> {
         let mut texts = vec![show_bytes(cell.spec.axes.size_bytes)];
         texts.extend(self.0.iter().map(|axis| (axis.value)(study, cell)));
         texts
     }
 }
 
-fn throughput(cell: &Cell) -> String {
+pub(super) fn throughput(cell: &Cell) -> String {
     cell.throughput_bytes_per_s
         .map_or_else(|| UNKNOWN.to_owned(), mib_per_s)
 }
@@ -180,6 +181,7 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
                 delta_us(gap.p99_9_delta_ns),
                 gap.rounds.to_string(),
             ]);
+            row.extend(traffic::figures(study, cells, file));
             Some(row)
         })
         .collect();
@@ -193,6 +195,7 @@ pub(super) fn gap_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> 
         Column::number("Δp99.9 µs", 3),
         Column::number("rounds", 4),
     ]);
+    columns.extend(traffic::columns(study, cells));
     (!rows.is_empty()).then(|| Table {
         caption: "The gap: throughput raw/file, and latency file - raw, with 95 % confidence \
                   intervals from paired rounds"
@@ -219,9 +222,10 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
         Column::number("max µs", 4),
         Column::number("writes", 3),
     ]);
-    let rows: Vec<Vec<String>> = study
-        .sides(cells)
-        .into_iter()
+    let sides = study.sides(cells);
+    columns.extend(traffic::columns(study, &sides));
+    let rows: Vec<Vec<String>> = sides
+        .iter()
         .map(|side| {
             let mut row = varied.cells(study, side);
             if has_gap {
@@ -233,12 +237,15 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
                 side,
                 if decides { mark(study, side) } else { "" },
             ));
+            row.extend(traffic::figures(study, &sides, side));
             row
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
-        caption: "Throughput with its 95 % confidence interval over rounds; latency of all writes"
-            .to_owned(),
+        caption: format!(
+            "Throughput with its 95 % confidence interval over rounds; latency of all writes{}",
+            traffic::legend(study, &sides)
+        ),
         columns,
         rows,
     })
@@ -342,6 +349,8 @@ pub(super) fn summary(study: &Study<'_>) -> Option<Section> {
         facts: Vec::new(),
         answers: Vec::new(),
         tables: vec![table],
+        why: Vec::new(),
+        anatomies: Vec::new(),
         notes: Vec::new(),
     })
 }

@@ -1,12 +1,14 @@
 //! What a report shows, as labelled text. Formats lay it out and compute nothing.
 
+use crate::analyse::amplify::{Amplification, amplifications};
+use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
 use crate::analyse::stop::imprecise_cells;
 use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{answer, describe, notes, tables};
+use super::{anatomy, answer, describe, notes, tables, traffic};
 
 /// A whole report.
 pub(super) struct View {
@@ -28,8 +30,46 @@ pub(super) struct Section {
     pub(super) answers: Vec<String>,
     /// The figures.
     pub(super) tables: Vec<Table>,
+    /// Why the figures are what they are, a paragraph each.
+    pub(super) why: Vec<String>,
+    /// What tracing told.
+    pub(super) anatomies: Vec<Anatomy>,
     /// What to know about the figures.
     pub(super) notes: Vec<Line>,
+}
+
+/// Where the bytes and the time of a cell's writes went.
+pub(super) struct Anatomy {
+    /// Which cell.
+    pub(super) title: String,
+    /// Its bytes and requests by class, its time by phase.
+    pub(super) tables: Vec<Table>,
+    /// One write.
+    pub(super) waterfall: Option<Waterfall>,
+    /// Why one may doubt it.
+    pub(super) notes: Vec<Line>,
+}
+
+/// One write's stretches, one after the other.
+pub(super) struct Waterfall {
+    /// Which write.
+    pub(super) caption: String,
+    /// Its stretches.
+    pub(super) bars: Vec<Bar>,
+}
+
+/// A stretch of a write.
+pub(super) struct Bar {
+    /// What went on.
+    pub(super) name: &'static str,
+    /// When it began, as a share of the write's time.
+    pub(super) start: f64,
+    /// When it ended.
+    pub(super) end: f64,
+    /// How long it took.
+    pub(super) time: String,
+    /// What was written; empty for nothing.
+    pub(super) bytes: String,
 }
 
 /// A table of texts.
@@ -124,6 +164,8 @@ pub(super) struct Study<'a> {
     pub(super) record: &'a Record,
     pub(super) gaps: Vec<Gap>,
     pub(super) penalties: Vec<TruncPenalty>,
+    pub(super) amplifications: Vec<Amplification>,
+    pub(super) explanations: Vec<Explanation>,
     /// Cells whose headline figure did not reach the precision.
     pub(super) imprecise: Vec<String>,
 }
@@ -157,6 +199,13 @@ impl<'a> Study<'a> {
         sides
     }
 
+    /// What a cell's writes became at the device.
+    pub(super) fn amplification(&self, cell: &Cell) -> Option<&Amplification> {
+        self.amplifications
+            .iter()
+            .find(|counted| counted.cell == cell.spec.id)
+    }
+
     /// The gap that a file cell is one side of.
     pub(super) fn gap(&self, file: &Cell) -> Option<&Gap> {
         self.gaps.iter().find(|gap| gap.file_cell == file.spec.id)
@@ -165,28 +214,70 @@ impl<'a> Study<'a> {
 
 /// Everything that a report of `record` shows.
 pub(super) fn view(record: &Record) -> View {
-    let study = Study {
+    let study = study(record);
+    let mut sections = sections(&study, section);
+    sections.extend(tables::summary(&study));
+    View {
+        sections,
+        foot: notes::foot(&study),
+    }
+}
+
+/// Why the figures of `record` are what they are, and the anatomy of all its traced cells.
+pub(super) fn explanation(record: &Record) -> View {
+    let study = study(record);
+    View {
+        sections: sections(&study, explained),
+        foot: notes::foot(&study),
+    }
+}
+
+fn study(record: &Record) -> Study<'_> {
+    Study {
         record,
         gaps: gaps(record),
         penalties: trunc_penalties(record),
+        amplifications: amplifications(record),
+        explanations: explanations(record),
         imprecise: imprecise_cells(record, record.run.precision),
-    };
+    }
+}
+
+/// A section for each target that is looked at for its own sake, and not as a baseline.
+fn sections<'a>(study: &Study<'a>, section: fn(&Study<'a>, &'a Target) -> Section) -> Vec<Section> {
+    let record = study.record;
     let is_baseline = |target: &Target| {
         record.targets.iter().any(|other| {
             let baseline = other.baseline.as_ref();
             baseline.and_then(|baseline| baseline.target.as_ref()) == Some(&target.id)
         })
     };
-    let mut sections: Vec<Section> = record
+    record
         .targets
         .iter()
         .filter(|target| !is_baseline(target))
-        .map(|target| section(&study, target))
-        .collect();
-    sections.extend(tables::summary(&study));
-    View {
-        sections,
-        foot: notes::foot(&study),
+        .map(|target| section(study, target))
+        .collect()
+}
+
+fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
+    let cells = study.cells_of(target);
+    let sides = study.sides(&cells);
+    let varied = tables::Varied::of(study, target, &cells);
+    let mut facts = describe::facts(target);
+    facts.extend(varied.common(study, &cells));
+    Section {
+        path: target.path.clone(),
+        title: describe::title(target),
+        facts,
+        answers: answer::answers(study, target, &cells),
+        tables: traffic::counters_table(study, &sides, &varied)
+            .into_iter()
+            .chain(traffic::share_table(study, &cells))
+            .collect(),
+        why: anatomy::why(study, target),
+        anatomies: anatomy::all(&sides),
+        notes: Vec::new(),
     }
 }
 
@@ -204,13 +295,15 @@ impl View {
     }
 }
 
-fn section(study: &Study<'_>, target: &Target) -> Section {
+fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
     let varied = tables::Varied::of(study, target, &cells);
     let mut tables = Vec::new();
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
+    tables.extend(traffic::share_table(study, &cells));
+    let (anatomies, more) = anatomy::some(&study.sides(&cells));
     let mut dropped: Vec<String> = Vec::new();
     for name in tables
         .iter_mut()
@@ -222,6 +315,7 @@ fn section(study: &Study<'_>, target: &Target) -> Section {
     }
     let mut notes = notes::of_target(study, target, &cells);
     notes.extend(notes::unknown(study, &cells, &tables, &dropped));
+    notes.extend(more.map(Line::remark));
     let mut facts = describe::facts(target);
     facts.extend(varied.common(study, &cells));
     Section {
@@ -230,6 +324,8 @@ fn section(study: &Study<'_>, target: &Target) -> Section {
         facts,
         answers: answer::answers(study, target, &cells),
         tables,
+        why: anatomy::why(study, target),
+        anatomies,
         notes,
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Case<'a> {
 
 /// The one to quote: the first at 4 KiB, which is what databases and journals write, or else the
 /// first.
-fn typical<'a, T>(all: &'a [T], size_bytes: impl Fn(&T) -> u64) -> Option<&'a T> {
+fn typical<T>(all: &[T], size_bytes: impl Fn(&T) -> u64) -> Option<&T> {
     all.iter()
         .find(|one| size_bytes(one) == 4096)
         .or(all.first())
