@@ -93,6 +93,7 @@ pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
     let journal = mount.and_then(|mount| target::journal_ranges(root, mount));
     Some(Scope {
         disk: disk.dev,
+        target_dev: top.dev,
         target: start_bytes..start_bytes + top.size_bytes,
         data: Vec::new(),
         data_moves: false,

@@ -3,10 +3,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
+use crate::model::sample::OpTime;
 use crate::model::trace::Phase;
 use crate::model::traffic::BlockStat;
 use crate::observe::event::{Block, Comm, Kind};
-use crate::observe::phases::{Anatomy, OpTime, phases};
+use crate::observe::phases::{Anatomy, phases};
 use crate::observe::rwbs::Flags;
 
 /// Events of four writes of 4 KiB as a kernel 6.18 told them: a first line of what was known, then
