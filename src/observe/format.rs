@@ -79,7 +79,7 @@ impl Format {
     }
 }
 
-/// `DECLARATION;	offset:N;	size:N;	signed:N;`
+/// `DECLARATION; offset:N; size:N; signed:N;`
 fn parse_field(text: &str) -> Option<(String, Field)> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
