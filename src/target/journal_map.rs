@@ -24,7 +24,8 @@ pub fn journal_ranges(root: &Root, mount: &MountFacts) -> Option<Vec<Range<u64>>
         "xfs" => {
             let log = ioctl::xfs_log(File::open(&mount.mount_point).ok()?).ok()?;
             let start = log.start_bytes?;
-            Some(vec![start..start.checked_add(log.size_bytes)?])
+            let place = start..start.checked_add(log.size_bytes)?;
+            Some(vec![place])
         }
         _ => None,
     }

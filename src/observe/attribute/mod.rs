@@ -17,11 +17,9 @@ use pair::{By, Done};
 /// What is known of the writes that were traced.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// The device whose events count: the whole disk where the target is a partition.
+    /// The device whose events count: the whole disk where the target is a partition, because the
+    /// events of requests and of bios name the disk, and places on it.
     pub disk: DevId,
-    /// The device that is written to or mounted: the disk or a partition of it. The events of bios
-    /// name it, with places on the disk.
-    pub target_dev: DevId,
     /// Where on the disk the target lies, in bytes.
     pub target: Range<u64>,
     /// The measured file's blocks, or the measured span: bytes of the target.
@@ -112,7 +110,7 @@ impl Attributed {
 /// Tells what each write and flush request of the scope's disk was for. `events` are in the order
 /// of their times. Reads and discards are left out.
 pub fn attribute(events: &[Event], scope: &Scope) -> Attributed {
-    let paired = pair::pair(events, scope.disk, scope.target_dev);
+    let paired = pair::pair(events, scope.disk);
     let mut classes: Vec<ClassTraffic> = Class::ALL
         .into_iter()
         .map(|class| ClassTraffic {

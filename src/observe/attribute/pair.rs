@@ -47,10 +47,8 @@ pub(super) struct Paired {
     pub bio_based: bool,
 }
 
-/// Pairs the events of one disk. Its bios may name a partition of it. Reads and discards are left
-/// out.
-pub(super) fn pair(events: &[Event], disk: DevId, partition: DevId) -> Paired {
-    let ours = |block: &Block| block.dev == disk || block.dev == partition;
+/// Pairs the events of one device. Reads and discards are left out.
+pub(super) fn pair(events: &[Event], disk: DevId) -> Paired {
     let bio_based = !events.iter().any(|event| {
         matches!(&event.kind, Kind::RqIssue(block) | Kind::RqComplete(block) if block.dev == disk)
     });
@@ -60,9 +58,9 @@ pub(super) fn pair(events: &[Event], disk: DevId, partition: DevId) -> Paired {
             Kind::RqIssue(block) if block.dev == disk => pairing.issue(event, block),
             Kind::RqComplete(block) if block.dev == disk => pairing.complete(event, block),
             Kind::RqRequeue(block) if block.dev == disk => pairing.requeue(block),
-            Kind::BioQueue(block) if ours(block) && bio_based => pairing.issue(event, block),
-            Kind::BioQueue(block) if ours(block) => pairing.queue(event, block),
-            Kind::BioComplete(block) if ours(block) && bio_based => {
+            Kind::BioQueue(block) if block.dev == disk && bio_based => pairing.issue(event, block),
+            Kind::BioQueue(block) if block.dev == disk => pairing.queue(event, block),
+            Kind::BioComplete(block) if block.dev == disk && bio_based => {
                 pairing.complete_bio(event, block);
             }
             _ => {}
