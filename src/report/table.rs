@@ -42,6 +42,7 @@ pub(super) fn render(view: &View, style: &Style) -> String {
             out.extend(strong(&anatomy.title));
             for table in &anatomy.tables {
                 out.extend(lay_out(table, width));
+                out.push(String::new());
             }
             if let Some(waterfall) = &anatomy.waterfall {
                 out.extend(wrap(&waterfall.caption, width, ""));
