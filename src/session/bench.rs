@@ -9,6 +9,7 @@ use nix::fcntl::OFlag;
 
 use crate::engine::{self, Data, EngineError, Lane, Limits, To};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
+use crate::model::facts::DevId;
 use crate::model::record::{Level, Note, Record, Slice};
 use crate::model::sample::Sample;
 use crate::observe::tracer::Tracer;
@@ -38,8 +39,8 @@ pub struct Bench<'a> {
     targets: Vec<Target>,
     cells: Vec<Plan>,
     workers: Workers,
-    /// None where nothing is traced.
-    tracer: Option<Tracer>,
+    /// Devices whose events traced slices record; none where nothing is traced.
+    traced_devices: Vec<DevId>,
     stalled: Stalled<'a>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Bench<'a> {
             target: None,
             text,
         }));
-        let tracer = traced::open(root, record, tracing)?;
+        let traced_devices = traced::devices(root, record, tracing)?;
         Ok(Bench {
             root,
             stop,
@@ -87,21 +88,26 @@ impl<'a> Bench<'a> {
             targets,
             cells,
             workers,
-            tracer,
+            traced_devices,
             stalled,
         })
     }
 
-    fn drive(&mut self, index: usize, ask: &Ask, traced: bool) -> Result<Driven, SliceError> {
+    fn drive(
+        &mut self,
+        index: usize,
+        ask: &Ask,
+        tracer: Option<Tracer>,
+    ) -> Result<Driven, SliceError> {
         let Plan {
             target, ref spec, ..
         } = self.cells[index];
         if spec.role == Role::File {
-            return self.drive_files(index, ask, traced);
+            return self.drive_files(index, ask, tracer);
         }
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         self.targets[target].open(flags).map_err(cell_error)?;
-        self.drive_device(index, flags, ask, traced)
+        self.drive_device(index, flags, ask, tracer)
     }
 
     fn drive_device(
@@ -109,9 +115,9 @@ impl<'a> Bench<'a> {
         index: usize,
         flags: OFlag,
         ask: &Ask,
-        traced: bool,
+        tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
-        let (mut driver, plan, target) = self.driver(index, ask, traced);
+        let (mut driver, plan, target) = self.driver(index, ask, tracer);
         let opened = target.fds.iter().find(|(known, _)| *known == flags);
         let Some((grant, (_, fd))) = target.place.grant().zip(opened) else {
             return Err(SliceError::Cell("there is no device to write".to_owned()));
@@ -132,8 +138,13 @@ impl<'a> Bench<'a> {
         Ok(driver.driven(sample?, Vec::new()))
     }
 
-    fn drive_files(&mut self, index: usize, ask: &Ask, traced: bool) -> Result<Driven, SliceError> {
-        let (mut driver, plan, target) = self.driver(index, ask, traced);
+    fn drive_files(
+        &mut self,
+        index: usize,
+        ask: &Ask,
+        tracer: Option<Tracer>,
+    ) -> Result<Driven, SliceError> {
+        let (mut driver, plan, target) = self.driver(index, ask, tracer);
         let Place::Scratch(scratch) = &target.place else {
             return Err(SliceError::Cell("there is no scratch folder".to_owned()));
         };
@@ -173,10 +184,14 @@ impl<'a> Bench<'a> {
     }
 
     /// What drives the cell at `index`, and the cell and its target, which it doesn't hold.
-    fn driver(&mut self, index: usize, ask: &Ask, traced: bool) -> (Driver<'_>, &Plan, &Target) {
+    fn driver(
+        &mut self,
+        index: usize,
+        ask: &Ask,
+        tracer: Option<Tracer>,
+    ) -> (Driver<'_>, &Plan, &Target) {
         let plan = &self.cells[index];
         let target = &self.targets[plan.target];
-        let tracer = self.tracer.as_mut().filter(|_| traced);
         let recorder = tracer.zip(target.scope.as_ref());
         let driver = Driver {
             spec: &plan.spec,
@@ -203,7 +218,7 @@ impl Slicer for Bench<'_> {
     }
 
     fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
-        let driven = self.drive(index, ask, false)?;
+        let driven = self.drive(index, ask, None)?;
         let target = &self.targets[self.cells[index].target];
         let note = |text: &String| Note {
             level: Level::Fallback,
@@ -238,10 +253,12 @@ impl Slicer for Bench<'_> {
     fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
         let target = &self.targets[self.cells[index].target];
         let engine = self.cells[index].spec.axes.engine;
-        if self.tracer.is_none() || target.scope.is_none() || engine == EngineKind::Null {
+        let devices = &self.traced_devices;
+        if devices.is_empty() || target.scope.is_none() || engine == EngineKind::Null {
             return Ok(None);
         }
-        let driven = self.drive(index, ask, true)?;
+        let tracer = Tracer::open(self.root, devices).map_err(cell_error)?;
+        let driven = self.drive(index, ask, Some(tracer))?;
         if let Some(failure) = &driven.sample.first_error {
             return Err(cell_error(failure));
         }

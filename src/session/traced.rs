@@ -34,13 +34,17 @@ pub enum Tracing {
     Off,
 }
 
-/// Opens the tracer for all disks of the record's targets. Where nothing can be traced, that is a
-/// note, unless tracing was asked for.
-pub(super) fn open(
+/// The devices whose events are to be recorded: none where nothing is traced. Where nothing can be,
+/// that is a note, unless tracing was asked for.
+///
+/// A tracer is made for each traced slice and gone with it: the kernel runs a tracepoint's probe for
+/// as long as somebody has the event open, even disabled (perf_trace_init() in
+/// kernel/trace/trace_event_perf.c), and the measured slices must not pay for that.
+pub(super) fn devices(
     root: &Root,
     record: &mut Record,
     tracing: Tracing,
-) -> Result<Option<Tracer>, NoTrace> {
+) -> Result<Vec<DevId>, NoTrace> {
     let mut devices: Vec<DevId> = Vec::new();
     for target in &record.targets {
         for dev in traced_devices(&target.stack) {
@@ -50,10 +54,10 @@ pub(super) fn open(
         }
     }
     if tracing == Tracing::Off || (devices.is_empty() && tracing == Tracing::Auto) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     match Tracer::open(root, &devices) {
-        Ok(tracer) => Ok(Some(tracer)),
+        Ok(_) => Ok(devices),
         Err(error) if tracing == Tracing::On => Err(error),
         Err(error) => {
             record.notes.push(Note {
@@ -61,7 +65,7 @@ pub(super) fn open(
                 target: None,
                 text: format!("where the time goes is not traced: {error}"),
             });
-            Ok(None)
+            Ok(Vec::new())
         }
     }
 }
@@ -93,7 +97,6 @@ pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
     let journal = mount.and_then(|mount| target::journal_ranges(root, mount));
     Some(Scope {
         disk: disk.dev,
-        target_dev: top.dev,
         target: start_bytes..start_bytes + top.size_bytes,
         data: Vec::new(),
         data_moves: false,
@@ -105,7 +108,7 @@ pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
 
 /// Records the passes of one slice.
 pub(super) struct Recorder<'a> {
-    tracer: &'a mut Tracer,
+    tracer: Tracer,
     scope: &'a Scope,
     passes: Vec<Pass>,
 }
@@ -173,7 +176,7 @@ impl Data {
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(tracer: &'a mut Tracer, scope: &'a Scope) -> Recorder<'a> {
+    pub(super) fn new(tracer: Tracer, scope: &'a Scope) -> Recorder<'a> {
         Recorder {
             tracer,
             scope,
