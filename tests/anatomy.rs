@@ -214,7 +214,7 @@ fn on_btrfs_metadata_dominates() {
     needs_root!();
     let (file, ran) = file_on("btrfs", &[], &[]);
     assert!(file.class("metadata", "bytes") > 4.0 * file.0["bytes"].as_f64().unwrap());
-    ran.prints("copy-on-write");
+    ran.prints("copies on write");
 }
 
 #[test]
