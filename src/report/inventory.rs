@@ -4,6 +4,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::model::facts::{DeviceFacts, MountFacts};
+use crate::model::text::plain;
 use crate::model::units::show_amount;
 
 use super::Style;
@@ -45,14 +46,14 @@ pub fn render(inventory: &Inventory, style: &Style) -> String {
         ],
     );
     for device in &inventory.devices {
-        devices.add_row(device_row(device));
+        devices.add_row(device_row(device).iter().map(|text| plain(text)));
     }
     let mut mounts = table(
         style,
         &["mount point", "type", "source", "size", "free", "options"],
     );
     for mount in &inventory.mounts {
-        mounts.add_row(mount_row(mount));
+        mounts.add_row(mount_row(mount).iter().map(|text| plain(text)));
     }
     format!("{devices}\n\n{mounts}\n")
 }

@@ -196,6 +196,8 @@ fn workers(cell: &Cell) -> Option<Line> {
         .iter()
         .filter_map(|slice| slice.worker_requests)
         .sum();
+    // A write that failed was handed over too, and is not among the cell's writes.
+    let requests = requests.min(cell.ops);
     let share = requests as f64 / cell.ops as f64;
     (cell.ops > 0 && share > WORKER_SHARE).then(|| {
         Line::warning(format!(

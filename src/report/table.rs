@@ -4,6 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement};
 
 use super::Style;
 use super::view::{Line, Table, View};
+use crate::model::text::plain;
 
 /// Narrower than this, nothing can be laid out sensibly.
 const MIN_WIDTH: usize = 40;
@@ -54,7 +55,7 @@ fn lay_out(table: &Table, width: Option<usize>) -> Vec<String> {
     laid.set_content_arrangement(ContentArrangement::Disabled);
     laid.set_header(kept.iter().map(|&at| table.columns[at].name.as_str()));
     for row in &table.rows {
-        laid.add_row(kept.iter().map(|&at| row[at].as_str()));
+        laid.add_row(kept.iter().map(|&at| plain(&row[at])));
     }
     for (index, column) in laid.column_iter_mut().enumerate() {
         let is_number = table.columns[kept[index]].is_number;
@@ -144,6 +145,7 @@ fn lines(lines: &[Line], width: Option<usize>, style: &Style) -> Vec<String> {
 
 /// Breaks text into lines of at most `width`, each indented; a word that is longer stays whole.
 fn wrap(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
+    let text = plain(text);
     let Some(width) = width else {
         return vec![format!("{indent}{text}")];
     };
