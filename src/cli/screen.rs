@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::analyse::stop;
-use crate::model::record::{Note, Record};
+use crate::model::record::{Level, Note, Record};
 use crate::model::units::show_bytes;
 use crate::session::{Hooks, Progress, Saver};
 
@@ -19,6 +19,8 @@ pub(super) struct Screen<'a> {
     bar: ProgressBar,
     /// Notes that were said already.
     said: usize,
+    /// Why the record is not saved as it is now.
+    unsaved: Option<anyhow::Error>,
 }
 
 impl<'a> Screen<'a> {
@@ -42,9 +44,15 @@ impl<'a> Screen<'a> {
             stop,
             bar,
             said: 0,
+            unsaved: None,
         };
         screen.say(&record.notes);
         screen
+    }
+
+    /// Why the record could not be saved in the end.
+    pub(super) fn unsaved(self) -> Option<anyhow::Error> {
+        self.unsaved
     }
 
     fn say(&mut self, notes: &[Note]) {
@@ -79,7 +87,15 @@ impl Hooks for Screen<'_> {
         if record.run.ended.is_some() {
             self.bar.finish_and_clear();
         }
-        self.saver.save(record)
+        // A full disk is no reason to throw away what was measured: it is printed all the same.
+        let before = self.unsaved.take();
+        self.unsaved = self.saver.save(record).err();
+        if let (None, Some(error)) = (before, &self.unsaved) {
+            let text = format!("{error:#}; measuring goes on");
+            self.bar
+                .suspend(|| self.terminal.say(Level::Warning, &text));
+        }
+        Ok(())
     }
 
     fn precise(&self, record: &Record) -> bool {
