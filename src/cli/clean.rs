@@ -1,5 +1,6 @@
 //! `clean`: removes what killed runs left.
 
+use crate::model::text::plain;
 use crate::scratch;
 use crate::sys::root::Root;
 
@@ -12,7 +13,7 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
     let found = scratch::find(root, state.as_deref(), &args.directories);
     let mut status = status::MEASURED;
     for leftover in &found {
-        let folder = leftover.folder().display();
+        let folder = plain(&leftover.folder().display().to_string());
         if args.dry_run {
             terminal.print(&format!("{folder}: would be removed\n"))?;
             continue;

@@ -1,11 +1,23 @@
 //! The confirmation that overwriting a device needs.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::session::Survey;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::guard::Confirmations;
+use crate::model::text::plain;
+use crate::session::{SetupError, Survey};
 
 use super::args::Writing;
 use super::config::UsageError;
+
+/// How often the prompt looks whether a signal came, in milliseconds.
+const LOOK_MS: u8 = 100;
+/// A longer line confirms nothing.
+const MAX_LINE_BYTES: usize = 4096;
 
 /// What confirms that the survey's device may be overwritten, given or typed at the prompt, and
 /// whether a signature may be ignored. None where the device's content is preserved. Whether it is
@@ -13,25 +25,25 @@ use super::config::UsageError;
 pub(super) fn confirmation(
     survey: &Survey,
     writing: Option<&Writing>,
+    stop: &AtomicBool,
 ) -> anyhow::Result<Option<(String, bool)>> {
-    let Some((writing, (name, serial))) = writing.zip(survey.device_names()) else {
+    let writing = writing.filter(|writing| writing.overwrite);
+    let Some((writing, accepted)) = writing.zip(survey.confirmations()) else {
         return Ok(None);
     };
-    if !writing.overwrite {
-        return Ok(None);
-    }
     let word = match &writing.confirm {
         Some(word) => word.clone(),
-        None => ask(name, serial)?,
+        None => ask(&accepted, stop)?,
     };
     Ok(Some((word, writing.force)))
 }
 
-fn ask(name: &str, serial: Option<&str>) -> anyhow::Result<String> {
+fn ask(accepted: &Confirmations, stop: &AtomicBool) -> anyhow::Result<String> {
+    let Confirmations { name, serial } = accepted;
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(UsageError(format!(
             "--overwrite destroys what {name} holds; off a terminal, confirm it with --confirm {}",
-            serial.unwrap_or(name),
+            serial.as_ref().unwrap_or(name),
         ))
         .into());
     }
@@ -39,9 +51,69 @@ fn ask(name: &str, serial: Option<&str>) -> anyhow::Result<String> {
         Some(serial) => format!("serial number ({serial}) or kernel name ({name})"),
         None => format!("kernel name ({name})"),
     };
-    eprint!("This DESTROYS what {name} holds. Type its {what} to go on: ");
-    io::stderr().flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line.trim().to_owned())
+    let prompt = format!("This DESTROYS what {name} holds. Type its {what} to go on: ");
+    // Not eprint!, which panics where a terminal hung up.
+    write!(io::stderr(), "{}", plain(&prompt))?;
+    let answer = read_line(io::stdin(), stop);
+    if answer.is_err() {
+        // What comes next begins a line of its own.
+        let _ = writeln!(io::stderr());
+    }
+    answer
+}
+
+/// A line, as [`io::Stdin::read_line`] gives it, but left when a signal comes.
+fn read_line(input: impl AsFd, stop: &AtomicBool) -> anyhow::Result<String> {
+    let mut line = Vec::new();
+    while !line.contains(&b'\n') && line.len() < MAX_LINE_BYTES {
+        let mut waiting = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+        let ready = match poll(&mut waiting, PollTimeout::from(LOOK_MS)) {
+            Err(Errno::EINTR) => 0,
+            other => other?,
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(SetupError::Interrupted.into());
+        }
+        if ready == 0 {
+            continue;
+        }
+        let mut bytes = [0; 256];
+        match nix::unistd::read(input.as_fd(), &mut bytes)? {
+            0 => break,
+            count => line.extend_from_slice(&bytes[..count]),
+        }
+    }
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::pipe;
+
+    fn read(text: &[u8]) -> String {
+        let (reader, mut writer) = pipe().unwrap();
+        writer.write_all(text).unwrap();
+        drop(writer);
+        read_line(reader, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn a_line_ends_at_its_end_or_with_the_input() {
+        assert_eq!(read(b" sda\nmore"), "sda");
+        assert_eq!(read(b"sda"), "sda");
+        assert_eq!(read(b""), "");
+        assert_eq!(read(b"\xff\n"), "\u{fffd}");
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_for_a_line() {
+        let (reader, _writer) = pipe().unwrap();
+        let error = read_line(reader, &AtomicBool::new(true)).unwrap_err();
+        assert!(matches!(
+            error.downcast_ref(),
+            Some(SetupError::Interrupted)
+        ));
+    }
 }

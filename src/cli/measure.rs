@@ -1,5 +1,7 @@
 //! `raw`, `file` and `gap`: survey, confirm, prepare, measure, print.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -104,7 +106,7 @@ fn run(
     }
     let state = usable_state_folder(terminal);
     tell_leftovers(root, state.as_deref(), terminal);
-    let confirmed = confirmation(&survey, writing)?;
+    let confirmed = confirmation(&survey, writing, &stop)?;
     let confirmed = confirmed
         .as_ref()
         .map(|(word, force)| (word.as_str(), *force));
@@ -113,24 +115,28 @@ fn run(
     let early = report::warnings(&record);
     say_warnings(terminal, early.iter());
     let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
-    {
-        let pace = Pace {
-            budget_ns: record.run.budget_ns,
-            min_rounds: record.run.min_rounds,
-            rounds,
-        };
-        let stalled =
-            Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
-        let mut bench = Bench::new(root, &mut record, places, &stop, tracing, stalled)?;
-        let mut screen = Screen::new(terminal, &saver, &stop, &record, rounds);
-        session::run(&mut record, &mut bench, &pace, &mut screen)?;
-    }
+    let pace = Pace {
+        budget_ns: record.run.budget_ns,
+        min_rounds: record.run.min_rounds,
+        rounds,
+    };
+    let stalled = Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
+    let mut bench = Bench::new(root, &mut record, places, &stop, tracing, stalled)?;
+    let mut screen = Screen::new(terminal, &saver, &stop, &record, rounds);
+    let measured = session::run(&mut record, &mut bench, &pace, &mut screen);
+    let unsaved = screen.unsaved();
+    drop(bench);
+    tell_own_leftovers(root, state.as_deref(), terminal);
+    measured?;
     terminal.print(&report::render(&record, &terminal.style()))?;
     let warnings = report::warnings(&record);
     say_warnings(
         terminal,
         warnings.iter().filter(|text| !early.contains(text)),
     );
+    if let Some(error) = unsaved {
+        return Err(error);
+    }
     for path in saver.paths() {
         terminal.say(
             Level::Remark,
@@ -167,8 +173,8 @@ fn cells_text(survey: &Survey) -> String {
 fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
     let made = config::state_folder().context("neither XDG_STATE_HOME nor HOME is set");
     let made = made.and_then(|folder| {
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        try_out(&folder).with_context(|| format!("cannot write in {}", folder.display()))?;
         Ok(folder)
     });
     match made {
@@ -181,6 +187,14 @@ fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
     }
 }
 
+/// Writes a file there and removes it.
+fn try_out(folder: &Path) -> io::Result<()> {
+    let file = folder.join(format!(".{}.tmp", std::process::id()));
+    let written = fs::write(&file, "syncprof");
+    let removed = fs::remove_file(&file);
+    written.and(removed)
+}
+
 fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     let left = scratch::find(root, state, &[]);
     if !left.is_empty() {
@@ -188,6 +202,17 @@ fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
             "a run that was killed left {} scratch folder{} behind; `syncprof clean` removes them",
             left.len(),
             if left.len() == 1 { "" } else { "s" },
+        );
+        terminal.say(Level::Warning, &text);
+    }
+}
+
+/// A filesystem that went read-only or away keeps this run's scratch folders.
+fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
+    for folder in scratch::own(root, state) {
+        let text = format!(
+            "cannot remove {}; run `syncprof clean` once its filesystem can be written",
+            folder.display()
         );
         terminal.say(Level::Warning, &text);
     }

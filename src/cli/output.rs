@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use crate::model::record::Level;
+use crate::model::text::plain;
 use crate::report::Style;
 
 use super::args::Color;
@@ -49,7 +50,11 @@ impl Terminal {
             .and_then(|()| stdout.flush())
         {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other,
+            Err(error) => Err(io::Error::new(
+                error.kind(),
+                format!("cannot write to standard output: {error}"),
+            )),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -87,12 +92,9 @@ fn one_line(error: &anyhow::Error) -> String {
     text
 }
 
-/// One line, whatever it is made of: a path may hold a line break, and a terminal obeys escapes.
+/// One line, whatever it is made of.
 fn line(label: &str, text: &str) {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let text = plain(text);
     // Nothing can be done about a standard error that can't be written.
     let code = if label == "error" { "1;31" } else { "33" };
     let label = match label {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::analyse::stop;
-use crate::model::record::{Record, Run};
+use crate::model::record::{Level, Record, Run};
 use crate::model::units::show_bytes;
 use crate::report;
 use crate::session::{Hooks, Progress, Saver};
@@ -26,6 +26,8 @@ pub(super) struct Screen<'a> {
     rounds: Option<u32>,
     /// Notes that were said already.
     said: usize,
+    /// Why the record is not saved as it is now.
+    unsaved: Option<anyhow::Error>,
 }
 
 impl<'a> Screen<'a> {
@@ -53,9 +55,15 @@ impl<'a> Screen<'a> {
             bar,
             rounds,
             said: 0,
+            unsaved: None,
         };
         screen.say(record);
         screen
+    }
+
+    /// Why the record could not be saved in the end.
+    pub(super) fn unsaved(self) -> Option<anyhow::Error> {
+        self.unsaved
     }
 
     fn say(&mut self, record: &Record) {
@@ -118,7 +126,15 @@ impl Hooks for Screen<'_> {
         if record.run.ended.is_some() {
             self.bar.finish_and_clear();
         }
-        self.saver.save(record)
+        // A full disk is no reason to throw away what was measured: it is printed all the same.
+        let before = self.unsaved.take();
+        self.unsaved = self.saver.save(record).err();
+        if let (None, Some(error)) = (before, &self.unsaved) {
+            let text = format!("{error:#}; measuring goes on");
+            self.bar
+                .suspend(|| self.terminal.say(Level::Warning, &text));
+        }
+        Ok(())
     }
 
     fn precise(&self, record: &Record) -> bool {

@@ -1,5 +1,6 @@
 //! Claims a device and judges it; then turns the claim into a grant.
 
+use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -23,6 +24,8 @@ use crate::target;
 
 /// The most that a preserving grant keeps in memory.
 pub(super) const MAX_PRESERVED_BYTES: u64 = 1 << 30;
+/// The span is read in pieces of this size, so that a slow device can be left in between.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// A device that nobody uses, claimed for as long as this lives: the kernel lets nobody mount it,
 /// swap on it or build on it meanwhile.
@@ -34,6 +37,30 @@ pub struct Permit {
     signature: Option<Signature>,
     size_bytes: u64,
     logical_block_bytes: u64,
+}
+
+/// What confirms that a device may be overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmations {
+    /// Its kernel name.
+    pub name: String,
+    /// The serial number of its drive.
+    pub serial: Option<String>,
+}
+
+impl Confirmations {
+    fn accept(&self, typed: &str) -> bool {
+        typed == self.name || self.serial.as_deref() == Some(typed)
+    }
+}
+
+impl fmt::Display for Confirmations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.serial {
+            Some(serial) => write!(f, "{} or {serial}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
 }
 
 /// Claims the block device that a path names, and judges it. Nothing is created and nothing is
@@ -53,9 +80,10 @@ pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
             size_bytes,
         });
     }
+    let facts = target::stack(root, node.dev).map_err(|e| node.failure("find it in sysfs", e))?;
+    refuse_zoned(&facts)?;
     let signature = signature::find(&node.file, size_bytes)
         .map_err(|e| node.failure("read its signature", e))?;
-    let facts = target::stack(root, node.dev).map_err(|e| node.failure("find it in sysfs", e))?;
     Ok(Permit {
         root: root.clone(),
         node,
@@ -86,6 +114,7 @@ pub fn writable(root: &Root, device: &DeviceFacts) -> Result<(), Refusal> {
     // Judged before and not under the claim: a mount that starts meanwhile shouldn't fail on a list.
     judge_uses(root, device.dev, &device.name)?;
     refuse_read_only(&claim(root, &path, OFlag::O_RDONLY)?)?;
+    refuse_zoned(std::slice::from_ref(device))?;
     access(&path, AccessFlags::W_OK).map_err(|errno| Refusal::NoPermission {
         path: path.display().to_string(),
         source: errno.into(),
@@ -114,6 +143,17 @@ fn refuse_read_only(node: &Node) -> Result<(), Refusal> {
             device: node.name.clone(),
         }),
         Err(error) => Err(node.failure("ask whether it is read-only", error)),
+    }
+}
+
+/// A write to a sequential zone moves its write pointer, so not even the bytes that are there can be
+/// written back without a change that its user would stumble on.
+fn refuse_zoned(stack: &[DeviceFacts]) -> Result<(), Refusal> {
+    match stack.first() {
+        Some(device) if device.zoned.as_deref() == Some("host-managed") => Err(Refusal::Zoned {
+            device: device.name.clone(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -239,11 +279,25 @@ impl Permit {
         &self.node.name
     }
 
+    /// What confirms that it may be overwritten.
+    pub fn confirmations(&self) -> Confirmations {
+        // The serial of a drive below a stack confirms nothing: it would be the same for every
+        // device on it.
+        let drive = match self.facts.as_slice() {
+            [partition, disk, ..] if partition.kind == DeviceKind::Partition => Some(disk),
+            facts => facts.first(),
+        };
+        Confirmations {
+            name: self.node.name.clone(),
+            serial: drive.and_then(|drive| drive.serial.clone()),
+        }
+    }
+
     /// A grant to write back the bytes that the first `span_bytes` hold now; all of a device that
     /// is shorter. They are read here, and no other write than of these bytes to their own place is
     /// meant by the grant. Refuses a span that is not whole logical blocks or is more than 1 GiB,
-    /// which stays in memory.
-    pub fn preserve(self, span_bytes: u64) -> Result<WriteGrant, Refusal> {
+    /// which stays in memory. `more` is asked now and then whether to go on reading.
+    pub fn preserve(self, span_bytes: u64, more: &dyn Fn() -> bool) -> Result<WriteGrant, Refusal> {
         let span_bytes = self.span(span_bytes)?;
         if span_bytes > MAX_PRESERVED_BYTES {
             let why = format!(
@@ -257,7 +311,7 @@ impl Permit {
             "open it for reading",
             OFlag::O_RDONLY | OFlag::O_DIRECT,
         )?;
-        let bytes = read_span(&device, span_bytes)
+        let bytes = read_span(&device, span_bytes, more)
             .map_err(|source| self.node.failure("read the span", source))?;
         // What was read is only worth keeping if it came from the device that was checked.
         self.node.verify(&device)?;
@@ -286,11 +340,11 @@ impl Permit {
                 signature: signature.what,
             });
         }
-        let accepted = accepted_confirmations(&self.node.name, &self.facts);
-        if !accepted.iter().any(|accepted| accepted == confirmation) {
+        let accepted = self.confirmations();
+        if !accepted.accept(confirmation) {
             return Err(Refusal::WrongConfirmation {
                 given: confirmation.to_owned(),
-                accepted: accepted.join(" or "),
+                accepted: accepted.to_string(),
                 device: self.node.name,
             });
         }
@@ -320,29 +374,53 @@ impl Permit {
     }
 }
 
-/// What confirms overwriting a device: its kernel name, and the serial number of its drive. That of
-/// a drive below a stack confirms nothing: it would be the same for every device on it.
-fn accepted_confirmations(name: &str, facts: &[DeviceFacts]) -> Vec<String> {
-    let drive = match facts {
-        [partition, disk, ..] if partition.kind == DeviceKind::Partition => Some(disk),
-        _ => facts.first(),
-    };
-    let serial = drive.and_then(|drive| drive.serial.clone());
-    std::iter::once(name.to_owned()).chain(serial).collect()
-}
-
-fn read_span(device: &File, span_bytes: u64) -> io::Result<Aligned> {
+fn read_span(device: &File, span_bytes: u64, more: &dyn Fn() -> bool) -> io::Result<Aligned> {
     let len =
         usize::try_from(span_bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let mut bytes = Aligned::new(len)?;
-    device.read_exact_at(&mut bytes, 0)?;
+    for (piece, at) in bytes
+        .chunks_mut(PIECE_BYTES)
+        .zip((0..).step_by(PIECE_BYTES))
+    {
+        if !more() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        device.read_exact_at(piece, at)?;
+    }
     Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fixture::stack;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn zones_that_are_written_in_order_are_not_written() {
+        let mut stack = stack();
+        assert!(refuse_zoned(&stack).is_ok());
+        stack[0].zoned = Some("host-managed".into());
+        let refusal = refuse_zoned(&stack).unwrap_err();
+        assert!(matches!(refusal, Refusal::Zoned { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn reading_a_span_ends_when_told() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PIECE_BYTES as u64 + 512).unwrap();
+        file.write_all_at(b"end", 2 * PIECE_BYTES as u64).unwrap();
+        let len = 2 * PIECE_BYTES as u64 + 512;
+        let bytes = read_span(&file, len, &|| true).unwrap();
+        assert_eq!(&bytes[2 * PIECE_BYTES..][..3], b"end");
+        let asked = std::cell::Cell::new(0);
+        let more = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 2
+        };
+        let error = read_span(&file, len, &more).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
 
     #[test]
     fn a_missing_device_is_refused_and_not_created() {

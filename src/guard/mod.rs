@@ -20,7 +20,7 @@ mod proof;
 mod refusal;
 mod signature;
 
-pub use check::{Permit, check, writable};
+pub use check::{Confirmations, Permit, check, writable};
 pub use extents::extents;
 pub use grant::{GrantedFd, WriteGrant};
 pub use hold::Held;

@@ -207,6 +207,15 @@ pub enum Refusal {
         /// Its kernel name.
         device: String,
     },
+    /// It has zones that are written in order only.
+    #[error(
+        "{device}: is a zoned device, whose write pointers any write would move; measure a \
+         filesystem on it with `syncprof file DIR`"
+    )]
+    Zoned {
+        /// Its kernel name.
+        device: String,
+    },
     /// Another device took its place.
     #[error(
         "{device}: is no longer the device that was checked ({detail}); nothing was written: \

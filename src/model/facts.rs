@@ -112,6 +112,8 @@ pub struct DeviceFacts {
     pub fua: Option<bool>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
+    /// How it is zoned: `none`, `host-aware` or `host-managed`.
+    pub zoned: Option<String>,
     /// Alignment of memory that O_DIRECT needs.
     pub dma_alignment_bytes: Option<u64>,
     /// Largest request that the block layer makes.

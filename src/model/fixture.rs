@@ -331,7 +331,7 @@ fn axes(size_bytes: u64) -> Axes {
     }
 }
 
-fn stack() -> Vec<DeviceFacts> {
+pub(crate) fn stack() -> Vec<DeviceFacts> {
     let disk = DeviceFacts {
         name: "nvme0n1".to_owned(),
         dev: DISK,
@@ -348,6 +348,7 @@ fn stack() -> Vec<DeviceFacts> {
         write_cache: Some("write back".to_owned()),
         fua: Some(true),
         scheduler: Some("none".to_owned()),
+        zoned: Some("none".into()),
         dma_alignment_bytes: Some(4),
         max_request_bytes: Some(128 << 10),
         pcie: None,

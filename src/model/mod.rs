@@ -7,6 +7,7 @@ pub(crate) mod fixture;
 pub mod histogram;
 pub mod record;
 pub mod sample;
+pub mod text;
 pub mod trace;
 pub mod traffic;
 pub mod units;

@@ -220,7 +220,8 @@ fn handed_share(cell: &Cell) -> Option<f64> {
         .iter()
         .filter_map(known)
         .reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1))?;
-    Some(requests as f64 / ops as f64)
+    // A write that failed was handed over too, and is not among the cell's writes.
+    Some(requests.min(ops) as f64 / ops as f64)
 }
 
 /// The share of the time that threads ran which are not the run's own. A polling thread is no

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
 use super::Style;
 use super::view::{Line, Table, View};
 use super::waterfall;
+use crate::model::text::plain;
 
 /// Narrower than this, nothing can be laid out sensibly.
 const MIN_WIDTH: usize = 40;
@@ -85,7 +86,7 @@ pub(super) fn lay_out(table: &Table, width: Option<usize>) -> Vec<String> {
     laid.set_content_arrangement(ContentArrangement::Disabled);
     laid.set_header(kept.iter().map(|&at| table.columns[at].name.as_str()));
     for row in &table.rows {
-        laid.add_row(kept.iter().map(|&at| row[at].as_str()));
+        laid.add_row(kept.iter().map(|&at| plain(&row[at])));
     }
     let natural: usize = kept.iter().map(|&at| widest(table, at) + GUTTER).sum();
     let too_wide = width.filter(|&width| natural > width + GUTTER);
@@ -161,6 +162,7 @@ fn remarks(lines: &[Line], width: Option<usize>) -> Vec<String> {
 
 /// Breaks text into lines of at most `width`, each indented; a word that is longer stays whole.
 fn wrap(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
+    let text = plain(text);
     let Some(width) = width else {
         return vec![format!("{indent}{text}")];
     };

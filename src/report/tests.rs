@@ -310,6 +310,38 @@ fn a_note_names_its_target_where_there_are_several() {
 }
 
 #[test]
+fn writes_that_failed_are_not_counted_as_handed_over() {
+    let mut record = gap_record();
+    record.cells[0].slices[0].worker_requests = Some(3001);
+    let text = text(&record, 300);
+    assert!(text.contains("3,000 of 3,000 writes (100 %)"), "{text}");
+}
+
+#[test]
+fn a_record_gives_a_terminal_nothing_to_obey() {
+    let mut record = gap_record();
+    let evil = "\u{1b}]0;x\u{7}\n\u{9b}31m".to_owned();
+    for target in &mut record.targets {
+        target.path = evil.clone();
+        target.stack[0].model = Some(evil.clone());
+        target.stack[0].name = evil.clone();
+        if let Some(mount) = &mut target.mount {
+            mount.mount_point = evil.clone();
+            mount.fs_type = evil.clone();
+        }
+    }
+    record.host.hostname = evil.clone();
+    for cell in &mut record.cells {
+        cell.failed = Some(evil.clone());
+    }
+    for width in [40, 300] {
+        let text = text(&record, width);
+        let obeyed = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(obeyed), "{text:?}");
+    }
+}
+
+#[test]
 fn several_directories_get_a_summary() {
     let record = Builder::new("gap")
         .directory("t0", "/a", BaselineKind::None, None)

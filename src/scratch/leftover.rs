@@ -88,11 +88,7 @@ impl Leftover {
 /// runs that still go on are left out. An entry whose folder is gone is removed on the way.
 pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<Leftover> {
     let mut found: Vec<Leftover> = Vec::new();
-    for entry in state.into_iter().flat_map(list) {
-        let text = fs::read_to_string(&entry);
-        let Some(owner) = text.ok().and_then(|text| parse_owner(&text)) else {
-            continue;
-        };
+    for (entry, owner) in entries(state) {
         if owner.is_alive(root) {
             continue;
         }
@@ -121,6 +117,26 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
         }
     }
     found
+}
+
+/// The scratch folders of this process that are still there: once their values are dropped, those
+/// that could not be removed.
+pub fn own(root: &Root, state: Option<&Path>) -> Vec<PathBuf> {
+    entries(state)
+        .filter(|(_, owner)| owner.pid == std::process::id() && owner.is_alive(root))
+        .map(|(_, owner)| owner.folder)
+        .collect()
+}
+
+/// The entries in the state folder, and whom they name.
+fn entries(state: Option<&Path>) -> impl Iterator<Item = (PathBuf, Owner)> {
+    state.into_iter().flat_map(list).filter_map(|entry| {
+        // A pipe would be waited for.
+        let is_file = fs::symlink_metadata(&entry).is_ok_and(|meta| meta.is_file());
+        let text = is_file.then(|| fs::read_to_string(&entry).ok())??;
+        let owner = parse_owner(&text)?;
+        Some((entry, owner))
+    })
 }
 
 /// Removes a leftover and its entry. Only plain files directly in the folder are removed, so a
@@ -176,6 +192,23 @@ mod tests {
         let text = serde_json::to_string(owner).unwrap();
         fs::write(owner.folder.join(OWNER_FILE), &text).unwrap();
         fs::write(directory.join("entry.json"), &text).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_in_the_state_folder_is_not_read() {
+        let state = tempfile::tempdir().unwrap();
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&state.path().join("pipe"), mode).unwrap();
+        assert!(find(&Root::host(), Some(state.path()), &[]).is_empty());
+    }
+
+    #[test]
+    fn what_this_process_could_not_remove_is_its_own() {
+        let root = Root::host();
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = data.path().join(format!("{PREFIX}1"));
+        lay(state.path(), &Owner::this_process(&root, &folder).unwrap());
+        assert_eq!(own(&root, Some(state.path())), [folder]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From a survey to targets that can be written: scratch files are laid out, grants are taken.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
@@ -35,7 +35,7 @@ pub fn prepare(
     stop: &AtomicBool,
 ) -> Result<(Record, Vec<(String, Place)>), SetupError> {
     let mut places = Vec::new();
-    if let Some(place) = take_device(&mut survey, confirmation)? {
+    if let Some(place) = take_device(&mut survey, confirmation, stop)? {
         places.push(place);
     }
     for (id, mount) in std::mem::take(&mut survey.mounts) {
@@ -62,6 +62,7 @@ pub fn prepare(
 fn take_device(
     survey: &mut Survey,
     confirmation: Option<(&str, bool)>,
+    stop: &AtomicBool,
 ) -> Result<Option<(String, Place)>, SetupError> {
     let Some(permit) = survey.permit.take() else {
         return Ok(None);
@@ -83,9 +84,13 @@ fn take_device(
         return Ok(None);
     };
     let grant = match confirmation {
-        Some((typed, force)) if survey.overwrite => permit.overwrite(span_bytes, typed, force)?,
-        _ => permit.preserve(span_bytes)?,
+        Some((typed, force)) if survey.overwrite => permit.overwrite(span_bytes, typed, force),
+        _ => permit.preserve(span_bytes, &|| !stop.load(Ordering::Relaxed)),
     };
+    if stop.load(Ordering::Relaxed) {
+        return Err(SetupError::Interrupted);
+    }
+    let grant = grant?;
     target.content = grant.content();
     Ok(Some((target.id.clone(), Place::Device(grant))))
 }

@@ -1,10 +1,12 @@
 //! Keeps the record on disk, whole at every moment.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::model::record::Record;
 
@@ -42,13 +44,10 @@ impl Saver {
 
 /// Writes a new file beside `path`, on disk, and renames it. The fsync is there for the
 /// measurement too: what is written here must not reach the disk while the next slice runs.
-/// What is no regular file, such as /dev/stdout, is written as it is.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        return fs::OpenOptions::new()
-            .write(true)
-            .open(path)?
-            .write_all(text);
+    match fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => return write_as_it_is(path, &meta, text),
+        _ => {}
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -64,6 +63,31 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         })
 }
 
+/// Writes to what is no regular file, such as /dev/stdout. Never to a block device, which only a
+/// grant may write; and without waiting for somebody to read from a pipe.
+fn write_as_it_is(path: &Path, meta: &Metadata, text: &[u8]) -> io::Result<()> {
+    refuse_block_device(meta)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    // What was opened is what is written, whatever the path means by now.
+    refuse_block_device(&file.metadata()?)?;
+    // A pipe is opened that way only to learn whether anybody reads; then it may wait.
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    file.write_all(text)
+}
+
+fn refuse_block_device(meta: &Metadata) -> io::Result<()> {
+    if meta.file_type().is_block_device() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is a block device, and a record is kept in a file",
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +100,15 @@ mod tests {
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = replace(&path, b"text").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::engine::{self, EngineError};
-use crate::guard::{self, Permit, Refusal};
+use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
 use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{
@@ -208,12 +208,9 @@ fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
 }
 
 impl Survey {
-    /// The claimed device's kernel name and, where it has one, its serial number: what
-    /// `--overwrite` must be confirmed with.
-    pub fn device_names(&self) -> Option<(&str, Option<&str>)> {
-        let facts = self.permit.as_ref()?.facts();
-        let serial = facts.iter().find_map(|device| device.serial.as_deref());
-        Some((&facts.first()?.name, serial))
+    /// What `--overwrite` of the claimed device must be confirmed with; none if no device was named.
+    pub fn confirmations(&self) -> Option<Confirmations> {
+        self.permit.as_ref().map(Permit::confirmations)
     }
 
     pub(super) fn warn(&mut self, target: Option<&str>, text: String) {
@@ -436,6 +433,13 @@ fn real_directory(path: &Path) -> Result<PathBuf, SetupError> {
             "{error}; name a directory on the filesystem to measure"
         ))
     })?;
+    if directory.is_dir() && directory.to_str().is_none() {
+        return Err(usage(
+            "its path is not UTF-8, which a record cannot hold; rename it, or bind it to another \
+             name (mount --bind)"
+                .to_owned(),
+        ));
+    }
     if directory.is_dir() {
         return Ok(directory);
     }

@@ -44,6 +44,7 @@ pub(super) fn facts(root: &Root, dev: DevId) -> std::io::Result<DeviceFacts> {
         write_cache: text(queue.join("write_cache")),
         fua: flag(queue.join("fua")),
         scheduler: text(queue.join("scheduler")).map(|choices| chosen(&choices).to_owned()),
+        zoned: text(queue.join("zoned")),
         // The file holds a mask: the alignment less one.
         dma_alignment_bytes: value::<u64>(queue.join("dma_alignment")).map(|mask| mask + 1),
         max_request_bytes: value::<u64>(queue.join("max_sectors_kb")).map(|kib| kib * 1024),
