@@ -1,0 +1,106 @@
+//! What a directory's cells are compared with.
+
+use crate::guard::{MAX_PRESERVED_BYTES, Permit};
+use crate::model::cell::{CellSpec, Role};
+use crate::model::facts::{DeviceFacts, MountFacts};
+use crate::model::record::{Baseline, BaselineKind, Cell, Target, TargetKind};
+use crate::model::units::show_bytes;
+use crate::plan::{self, TargetPlan};
+
+use super::survey::{Survey, Wish};
+
+/// The `id` of a device that was named.
+pub(super) const DEVICE: &str = "raw";
+
+impl Survey {
+    /// Plans the raw side for a directory's cells: at the device that was named, or through the
+    /// filesystem's own device at the scratch file's blocks.
+    pub(super) fn add_baseline(
+        &mut self,
+        directory: &Target,
+        mount: &MountFacts,
+        file_cells: &[CellSpec],
+        wish: &Wish,
+    ) -> Baseline {
+        let (kind, plan) = if wish.device.is_some() {
+            let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
+            (
+                BaselineKind::Device,
+                device_plan(DEVICE, stack, wish.overwrite),
+            )
+        } else if mount.block_device.is_some() && !directory.stack.is_empty() {
+            let id = format!("{}.raw", directory.id);
+            let plan = device_plan(&id, &directory.stack, true);
+            let path = format!("/dev/{}", directory.stack[0].name);
+            let target = device_target(&id, path, directory.stack.clone());
+            self.record.targets.push(target);
+            (BaselineKind::Extents, plan)
+        } else {
+            let reason = format!("{} is not on one block device", mount.fs_type);
+            return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
+        };
+        let (direct, cached): (Vec<_>, Vec<_>) = file_cells
+            .iter()
+            .cloned()
+            .partition(|s| s.axes.direct || kind == BaselineKind::Device);
+        if !cached.is_empty() {
+            let text = "cells with --direct off have no baseline: the device of a mounted filesystem \
+                        is written past all caches only; name a spare device with --raw DEVICE";
+            self.warn(Some(&directory.id), text.to_owned());
+        }
+        let counterparts = plan::raw_counterparts(&direct, &plan);
+        for skip in counterparts.skipped {
+            self.warn(
+                Some(&directory.id),
+                format!("{}: {}", show_bytes(skip.size_bytes), skip.reason),
+            );
+        }
+        for spec in counterparts.cells {
+            if !self.record.cells.iter().any(|cell| cell.spec.id == spec.id) {
+                self.record.cells.push(Cell::new(spec));
+            }
+        }
+        Baseline {
+            kind,
+            target: Some(plan.id),
+            reason: None,
+            remedy: None,
+        }
+    }
+}
+
+pub(super) fn no_baseline(reason: String, remedy: String) -> Baseline {
+    Baseline {
+        kind: BaselineKind::None,
+        target: None,
+        reason: Some(reason),
+        remedy: Some(remedy),
+    }
+}
+
+pub(super) fn device_target(id: &str, path: String, stack: Vec<DeviceFacts>) -> Target {
+    Target {
+        id: id.to_owned(),
+        path,
+        kind: TargetKind::Device,
+        stack,
+        mount: None,
+        buffered: None,
+        content: None,
+        baseline: None,
+    }
+}
+
+pub(super) fn device_plan(id: &str, stack: &[DeviceFacts], overwrite: bool) -> TargetPlan {
+    let device = stack.first();
+    let size_bytes = device.map_or(0, |device| device.size_bytes);
+    TargetPlan {
+        id: id.to_owned(),
+        role: Role::Raw,
+        logical_block_bytes: device.and_then(|d| d.logical_block_bytes).unwrap_or(512),
+        span_limit_bytes: match overwrite {
+            true => size_bytes,
+            false => size_bytes.min(MAX_PRESERVED_BYTES),
+        },
+    }
+}
