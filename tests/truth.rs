@@ -129,20 +129,7 @@ fn cell(target: &str, role: Role) -> Cell {
         file_state,
         axes,
     };
-    Cell {
-        spec,
-        ops: 0,
-        bytes: 0,
-        elapsed_ns: 0,
-        throughput_bytes_per_s: None,
-        iops: None,
-        latency_ns: None,
-        histogram_v2: String::new(),
-        out_of_range: 0,
-        failed: None,
-        slices: Vec::new(),
-        traced: None,
-    }
+    Cell::new(spec)
 }
 
 fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target {

@@ -47,15 +47,18 @@ impl Nobody {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        self.run_under("8388608", args)
+        self.run_by(Command::new("setpriv"), args)
     }
 
     /// Runs the program with a limit on locked memory, in bytes.
-    fn run_under(&self, memlock: &str, args: &[&str]) -> Ran {
+    fn run_under(&self, memlock: u32, args: &[&str]) -> Ran {
         let mut command = Command::new("prlimit");
+        command.args([&format!("--memlock={memlock}"), "setpriv"]);
+        self.run_by(command, args)
+    }
+
+    fn run_by(&self, mut command: Command, args: &[&str]) -> Ran {
         command.args([
-            &format!("--memlock={memlock}"),
-            "setpriv",
             "--reuid",
             "65534",
             "--regid",
@@ -132,6 +135,6 @@ fn locked_memory_for_one_ring_does_for_many_in_a_row() {
     let args = [
         "file", ".", "--sizes", "1m", "--span", "4m", "--trunc", "--rounds", "4", "--budget", "2s",
     ];
-    let ran = nobody.run_under("1500000", &args).exits(0);
+    let ran = nobody.run_under(1_500_000, &args).exits(0);
     assert!(!ran.stderr.contains("register"), "{ran:#?}");
 }

@@ -13,7 +13,7 @@ use super::content;
 use super::grant::{Preserved, WriteGrant};
 use super::judge::judge;
 use super::node::{Node, reopen};
-use super::refusal::Refusal;
+use super::refusal::{Member, Refusal};
 use super::signature::{self, Signature};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::units::show_bytes;
@@ -23,7 +23,7 @@ use crate::sys::root::Root;
 use crate::target;
 
 /// The most that a preserving grant keeps in memory.
-pub(super) const MAX_PRESERVED_BYTES: u64 = 1 << 30;
+pub const MAX_PRESERVED_BYTES: u64 = 1 << 30;
 /// The span is read in pieces of this size, so that a slow device can be left in between.
 const PIECE_BYTES: usize = 4 << 20;
 
@@ -257,7 +257,7 @@ fn explain(
 }
 
 /// What a claimed device is a member of, by its signature; none if that tells nothing.
-fn member_by_signature(root: &Root, place: &File) -> Option<super::Member> {
+fn member_by_signature(root: &Root, place: &File) -> Option<Member> {
     let device = reopen(root, place, OFlag::O_RDONLY).ok()?;
     let size_bytes = ioctl::size_bytes(&device).ok()?;
     signature::find(&device, size_bytes).ok()??.member
@@ -267,16 +267,6 @@ impl Permit {
     /// The device, then all below it.
     pub fn facts(&self) -> &[DeviceFacts] {
         &self.facts
-    }
-
-    /// What lies on it, if that is recognised.
-    pub fn signature(&self) -> Option<Signature> {
-        self.signature
-    }
-
-    /// Its kernel name.
-    pub fn name(&self) -> &str {
-        &self.node.name
     }
 
     /// What confirms that it may be overwritten.
@@ -319,7 +309,6 @@ impl Permit {
         Ok(WriteGrant::on_span(
             self.root,
             self.node,
-            self.facts,
             span_bytes,
             Some(Preserved { bytes, content }),
         ))
@@ -350,9 +339,7 @@ impl Permit {
         }
         let span_bytes = self.span(span_bytes)?;
         self.node.verify(&self.node.file)?;
-        Ok(WriteGrant::on_span(
-            self.root, self.node, self.facts, span_bytes, None,
-        ))
+        Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
     }
 
     /// The span that a wish comes to on this device.

@@ -15,7 +15,7 @@ use super::no_extents::{NoExtents, OTHER_BASELINE};
 use super::node::{Node, reopen};
 use super::proof::{map, prove};
 use super::refusal::access_remedy;
-use crate::model::facts::{DevId, DeviceFacts, MountFacts};
+use crate::model::facts::{DevId, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 use crate::target;
@@ -26,7 +26,7 @@ use crate::target;
 /// device here. Needs root, and a kernel that lets a mounted device be written.
 pub fn extents(root: &Root, mount: &MountFacts, files: &[&File]) -> Result<WriteGrant, NoExtents> {
     let device = judge_mount(mount)?;
-    let (node, facts) = open_device(root, mount, device)?;
+    let node = open_device(root, mount, device)?;
     if journals_data(mount) {
         checkpoint(files)?;
     }
@@ -34,7 +34,7 @@ pub fn extents(root: &Root, mount: &MountFacts, files: &[&File]) -> Result<Write
     for file in files {
         pinned.push(judge_file(root, mount, &node, file)?);
     }
-    let grant = WriteGrant::on_files(root.clone(), node, facts, pinned);
+    let grant = WriteGrant::on_files(root.clone(), node, pinned);
     // Tried now, so that a missing right is told before anything is measured.
     grant.hold()?.release()?;
     Ok(grant)
@@ -71,11 +71,7 @@ fn judge_mount(mount: &MountFacts) -> Result<DevId, NoExtents> {
 }
 
 /// Opens the device below a mount for direct writes. Without O_EXCL, which the mount holds.
-fn open_device(
-    root: &Root,
-    mount: &MountFacts,
-    device: DevId,
-) -> Result<(Node, Vec<DeviceFacts>), NoExtents> {
+fn open_device(root: &Root, mount: &MountFacts, device: DevId) -> Result<Node, NoExtents> {
     let lost = |error: &dyn std::fmt::Display| {
         NoExtents::new(
             format!(
@@ -104,7 +100,7 @@ fn open_device(
             OTHER_BASELINE,
         ));
     }
-    Ok((node, facts))
+    Ok(node)
 }
 
 fn cannot_open(name: &str, error: &io::Error) -> NoExtents {

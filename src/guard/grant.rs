@@ -9,7 +9,6 @@ use nix::fcntl::OFlag;
 use super::layout::{self, Block, Run};
 use super::node::Node;
 use super::refusal::Refusal;
-use crate::model::facts::{DevId, DeviceFacts};
 use crate::model::record::Content;
 use crate::sys::buffer::Aligned;
 use crate::sys::root::Root;
@@ -20,7 +19,6 @@ use crate::sys::root::Root;
 pub struct WriteGrant {
     root: Root,
     node: Arc<Node>,
-    facts: Vec<DeviceFacts>,
     reach: Reach,
 }
 
@@ -70,14 +68,12 @@ impl WriteGrant {
     pub(super) fn on_span(
         root: Root,
         node: Node,
-        facts: Vec<DeviceFacts>,
         span_bytes: u64,
         preserved: Option<Preserved>,
     ) -> WriteGrant {
         WriteGrant {
             root,
             node: Arc::new(node),
-            facts,
             reach: Reach::Span {
                 span_bytes,
                 preserved,
@@ -85,47 +81,17 @@ impl WriteGrant {
         }
     }
 
-    pub(super) fn on_files(
-        root: Root,
-        node: Node,
-        facts: Vec<DeviceFacts>,
-        files: Vec<PinnedFile>,
-    ) -> WriteGrant {
+    pub(super) fn on_files(root: Root, node: Node, files: Vec<PinnedFile>) -> WriteGrant {
         WriteGrant {
             root,
             node: Arc::new(node),
-            facts,
             reach: Reach::Files(files),
         }
     }
 
-    /// The device's number.
-    pub fn dev(&self) -> DevId {
-        self.node.dev
-    }
-
-    /// The device's kernel name.
-    pub fn name(&self) -> &str {
-        &self.node.name
-    }
-
-    /// The device, then all below it.
-    pub fn facts(&self) -> &[DeviceFacts] {
-        &self.facts
-    }
-
-    /// Bytes that the grant covers.
-    pub fn span_bytes(&self) -> u64 {
-        match &self.reach {
-            Reach::Span { span_bytes, .. } => *span_bytes,
-            Reach::Files(files) => files.iter().map(|file| file.size_bytes).sum(),
-        }
-    }
-
-    /// The grant covers the blocks of files of a mounted filesystem, so [`WriteGrant::hold`] must
-    /// stand around every write.
-    pub fn is_on_files(&self) -> bool {
-        matches!(self.reach, Reach::Files(_))
+    /// The length of each file whose blocks the grant covers, by lane. None for a grant on a span.
+    pub fn file_bytes(&self) -> impl Iterator<Item = u64> {
+        self.files().iter().map(|file| file.size_bytes)
     }
 
     /// What the span held; none but for a preserving grant.
@@ -149,7 +115,7 @@ impl WriteGrant {
     /// Opens the device for writing, with flags such as O_DIRECT and O_DSYNC besides, and checks
     /// that it is still the device that was judged. Refuses a grant on files without O_DIRECT.
     pub fn open(&self, flags: OFlag) -> Result<GrantedFd, Refusal> {
-        if self.is_on_files() && !flags.contains(OFlag::O_DIRECT) {
+        if !self.files().is_empty() && !flags.contains(OFlag::O_DIRECT) {
             return Err(Refusal::NeedsDirect {
                 device: self.node.name.clone(),
             });

@@ -20,11 +20,8 @@ mod proof;
 mod refusal;
 mod signature;
 
-pub use check::{Confirmations, Permit, check, writable};
+pub use check::{Confirmations, MAX_PRESERVED_BYTES, Permit, check, writable};
 pub use extents::extents;
 pub use grant::{GrantedFd, WriteGrant};
-pub use hold::Held;
-pub use judge::judge;
 pub use no_extents::NoExtents;
-pub use refusal::{Member, Refusal};
-pub use signature::Signature;
+pub use refusal::Refusal;

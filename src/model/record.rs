@@ -1,11 +1,14 @@
 //! The record: everything that was measured, and no verdict. It is versioned, and written as JSON.
 //! Times are nanoseconds, amounts are bytes, and each key ends in its unit.
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
 use super::facts::{DeviceFacts, Host, MountFacts};
+use super::histogram::encode;
+use super::sample::latency_histogram;
 use super::trace::Traced;
 use super::traffic::DeviceTraffic;
 
@@ -221,6 +224,26 @@ pub struct Cell {
     pub traced: Option<Traced>,
 }
 
+impl Cell {
+    /// A cell that nothing was measured of yet.
+    pub fn new(spec: CellSpec) -> Cell {
+        Cell {
+            spec,
+            ops: 0,
+            bytes: 0,
+            elapsed_ns: 0,
+            throughput_bytes_per_s: None,
+            iops: None,
+            latency_ns: None,
+            histogram_v2: encode(&latency_histogram()),
+            out_of_range: 0,
+            failed: None,
+            slices: Vec::new(),
+            traced: None,
+        }
+    }
+}
+
 /// Quantiles of latencies, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyNs {
@@ -240,6 +263,22 @@ pub struct LatencyNs {
     pub p99_99: u64,
     /// The longest.
     pub max: u64,
+}
+
+impl LatencyNs {
+    /// Those of a histogram of nanoseconds; none of an empty one.
+    pub fn of(histogram: &Histogram<u64>) -> Option<LatencyNs> {
+        (!histogram.is_empty()).then(|| LatencyNs {
+            min: histogram.min(),
+            mean: histogram.mean(),
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            p99_9: histogram.value_at_quantile(0.999),
+            p99_99: histogram.value_at_quantile(0.9999),
+            max: histogram.max(),
+        })
+    }
 }
 
 /// One cell running once.

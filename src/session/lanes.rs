@@ -33,15 +33,15 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
                 .map(|lane| first_bytes(lane, spec))
                 .collect()
         }
-        Place::Extents { grant, file_bytes } => {
-            let files = granted_files(file_bytes, spec);
+        Place::Extents(grant) => {
+            let files = granted_files(grant, spec);
             files
                 .map(|file| grant.offsets(file, jobs, size_bytes))
                 .collect()
         }
         Place::Scratch(scratch) => match extents_of(record, targets, spec) {
-            Some((grant, file_bytes)) => {
-                let files = granted_files(file_bytes, spec);
+            Some(grant) => {
+                let files = granted_files(grant, spec);
                 files
                     .map(|file| grant.file_offsets(file, size_bytes))
                     .collect()
@@ -73,12 +73,12 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
 }
 
 /// The files of a grant that a cell's lanes write: as many of the cell's length as it has jobs.
-fn granted_files(granted_bytes: &[u64], spec: &CellSpec) -> impl Iterator<Item = usize> {
+fn granted_files(grant: &WriteGrant, spec: &CellSpec) -> impl Iterator<Item = usize> {
     let wanted_bytes = file_bytes(spec);
-    let files = granted_bytes
-        .iter()
+    let files = grant
+        .file_bytes()
         .enumerate()
-        .filter(move |(_, bytes)| **bytes == wanted_bytes);
+        .filter(move |(_, bytes)| *bytes == wanted_bytes);
     files.take(spec.axes.jobs as usize).map(|(file, _)| file)
 }
 
@@ -94,7 +94,7 @@ fn extents_of<'t>(
     record: &Record,
     targets: &'t [Target],
     spec: &CellSpec,
-) -> Option<(&'t WriteGrant, &'t [u64])> {
+) -> Option<&'t WriteGrant> {
     if spec.file_state != Some(FileState::Overwrite) {
         return None;
     }
@@ -108,7 +108,7 @@ fn extents_of<'t>(
         .filter(|b| b.kind == BaselineKind::Extents)?;
     let raw = baseline.target.as_ref()?;
     match &targets.iter().find(|target| target.id == *raw)?.place {
-        Place::Extents { grant, file_bytes } => Some((grant, file_bytes)),
+        Place::Extents(grant) => Some(grant),
         Place::Device(_) | Place::Scratch(_) => None,
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! This is the one place where driving and observing meet: see ARCHITECTURE.md.
 
+mod baseline;
 mod bench;
 mod lanes;
 mod passes;
@@ -13,7 +14,6 @@ mod rounds;
 mod save;
 mod survey;
 mod tally;
-mod totals;
 mod traced;
 
 pub use bench::Bench;

@@ -13,12 +13,7 @@ pub enum Place {
     /// To a device's span.
     Device(WriteGrant),
     /// To the blocks of scratch files.
-    Extents {
-        /// The right to.
-        grant: WriteGrant,
-        /// The length of each file that it covers, in its order.
-        file_bytes: Vec<u64>,
-    },
+    Extents(WriteGrant),
     /// To files in a scratch folder.
     Scratch(Scratch),
 }
@@ -40,7 +35,7 @@ impl Place {
     /// The right to write a device; none for files.
     pub(super) fn grant(&self) -> Option<&WriteGrant> {
         match self {
-            Place::Device(grant) | Place::Extents { grant, .. } => Some(grant),
+            Place::Device(grant) | Place::Extents(grant) => Some(grant),
             Place::Scratch(_) => None,
         }
     }

@@ -10,9 +10,10 @@ use crate::model::record::{BaselineKind, Record};
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::root::Root;
 
+use super::baseline::{DEVICE, no_baseline};
 use super::place::Place;
 use super::room::file_sets;
-use super::survey::{SetupError, Survey, no_baseline};
+use super::survey::{SetupError, Survey};
 
 impl From<ScratchError> for SetupError {
     fn from(error: ScratchError) -> SetupError {
@@ -71,7 +72,7 @@ fn take_device(
         .record
         .targets
         .iter_mut()
-        .find(|target| target.id == "raw")
+        .find(|target| target.id == DEVICE)
     else {
         return Ok(None);
     };
@@ -171,16 +172,15 @@ fn grant_extents(
         .all()
         .iter()
         .filter(|file| file.state() == FileState::Overwrite);
-    let (mut files, mut file_bytes) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
     for file in overwritten {
         files.push(
             file.open_as_is()
                 .map_err(|error| cannot_open(file, &error))?,
         );
-        file_bytes.push(file.span_bytes());
     }
     let grant = guard::extents(root, mount, &files.iter().collect::<Vec<_>>());
-    Ok(grant.map(|grant| Place::Extents { grant, file_bytes }))
+    Ok(grant.map(Place::Extents))
 }
 
 fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {

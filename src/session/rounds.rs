@@ -5,10 +5,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::model::histogram::encode;
-use crate::model::record::{Ended, Note, Record, Slice};
+use crate::model::record::{Ended, LatencyNs, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
 
-use super::totals;
 use super::traced::{self, Kept, TracedSlice};
 
 /// What a slice is asked to do.
@@ -105,8 +104,9 @@ pub struct Pace {
 const SLICE_NS: u64 = 60_000_000;
 /// A slice has this many operations where the device is slow.
 const SLICE_OPS: u64 = 16;
-/// The warm-up of each cell ends after this time.
-const WARM_UP_NS: u64 = 10_000_000;
+/// The warm-up of each cell ends after this time, and a slice is no shorter even where the budget is
+/// used up: by then, what comes before and after it takes longer.
+const LEAST_NS: u64 = 10_000_000;
 /// Every so many rounds have a traced slice of each cell beside the measured one.
 const TRACE_EVERY: u32 = 4;
 /// A cell has so many traced slices at most.
@@ -204,7 +204,7 @@ impl Rounds<'_> {
     fn warm_up(&mut self) -> anyhow::Result<()> {
         let ask = Ask {
             seed: self.random.u64(..),
-            time_ns: WARM_UP_NS,
+            time_ns: LEAST_NS,
             min_ops: 1,
             hard_ns: HARD_NS,
             max_ops: u64::MAX,
@@ -338,6 +338,7 @@ impl Rounds<'_> {
         };
     }
 
+    /// Adds a slice to its cell and to the cell's totals.
     fn keep(
         &mut self,
         index: usize,
@@ -345,7 +346,18 @@ impl Rounds<'_> {
         histogram: &Histogram<u64>,
     ) -> anyhow::Result<()> {
         self.sums[index].add(histogram)?;
-        totals::add(&mut self.record.cells[index], slice, &self.sums[index]);
+        let cell = &mut self.record.cells[index];
+        cell.ops += slice.ops;
+        cell.bytes += slice.bytes;
+        cell.elapsed_ns += slice.elapsed_ns;
+        cell.out_of_range += slice.out_of_range;
+        if cell.elapsed_ns > 0 && cell.ops > 0 {
+            let seconds = cell.elapsed_ns as f64 / 1e9;
+            cell.throughput_bytes_per_s = Some(cell.bytes as f64 / seconds);
+            cell.iops = Some(cell.ops as f64 / seconds);
+        }
+        cell.latency_ns = LatencyNs::of(&self.sums[index]);
+        cell.slices.push(slice);
         Ok(())
     }
 
@@ -372,11 +384,11 @@ impl Rounds<'_> {
 }
 
 /// How long a slice is: long enough for [`SLICE_OPS`] operations, and no longer than fits its share
-/// of the budget.
+/// of the budget, if that is worth its while.
 fn slice_ns(known: Known, share_ns: u64) -> u64 {
     let wanted_ns = SLICE_NS.max(known.op_ns.saturating_mul(SLICE_OPS));
     let fitting_ns = share_ns.saturating_sub(known.overhead_ns);
-    wanted_ns.min(fitting_ns).max(1)
+    wanted_ns.min(fitting_ns.max(LEAST_NS))
 }
 
 #[cfg(test)]

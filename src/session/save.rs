@@ -52,7 +52,9 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(name);
-    let written = File::create(&beside).and_then(|mut file| {
+    // New, so that no link that somebody laid there is followed; of a killed run, one may be left.
+    let _ = fs::remove_file(&beside);
+    let written = File::create_new(&beside).and_then(|mut file| {
         file.write_all(text)?;
         file.sync_all()
     });
@@ -109,6 +111,19 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let error = replace(&path, b"text").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
+    }
+
+    #[test]
+    fn a_link_beside_the_record_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let beside = format!("record.json.{}.tmp", std::process::id());
+        std::os::unix::fs::symlink(&precious, folder.path().join(beside)).unwrap();
+        let path = folder.path().join("record.json");
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

@@ -6,28 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
-use crate::model::facts::{DeviceFacts, MountFacts};
-use crate::model::record::{
-    Baseline, BaselineKind, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool,
-};
+use crate::model::facts::MountFacts;
+use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
 use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
 use crate::sys::root::Root;
 use crate::target;
 
+use super::baseline::{DEVICE, device_plan, device_target};
 use super::room::{Room, file_sets};
-use super::totals::empty_cell;
-
-/// The device's bytes that preserving keeps in memory.
-const MAX_PRESERVED_BYTES: u64 = 1 << 30;
-/// The `id` of a device that was named.
-const DEVICE: &str = "raw";
-
-/// Why writes through the page cache have no baseline at the file's own blocks, and what to do.
-const CACHED: (&str, &str) = (
-    "the device of a mounted filesystem is written past the page cache only",
-    "use --direct on, or name a spare device with --raw DEVICE",
-);
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -225,16 +212,7 @@ impl Survey {
     fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {
         let permit = guard::check(root, path)?;
         let stack = permit.facts().to_vec();
-        let target = Target {
-            id: DEVICE.to_owned(),
-            path: path.display().to_string(),
-            kind: TargetKind::Device,
-            stack,
-            mount: None,
-            buffered: None,
-            content: None,
-            baseline: None,
-        };
+        let target = device_target(DEVICE, path.display().to_string(), stack);
         if !wish.compare {
             let plan = device_plan(DEVICE, &target.stack, wish.overwrite);
             self.add_cells(&plan, wish)?;
@@ -338,7 +316,7 @@ impl Survey {
         }
         self.record
             .cells
-            .extend(specs.iter().cloned().map(empty_cell));
+            .extend(specs.iter().cloned().map(Cell::new));
         Ok(specs)
     }
 
@@ -349,80 +327,6 @@ impl Survey {
             target,
             text,
         });
-    }
-
-    /// Plans the raw side for a directory's cells: at the device that was named, or through the
-    /// filesystem's own device at the scratch file's blocks.
-    fn add_baseline(
-        &mut self,
-        directory: &Target,
-        mount: &MountFacts,
-        file_cells: &[CellSpec],
-        wish: &Wish,
-    ) -> Baseline {
-        let direct: Vec<CellSpec> = file_cells
-            .iter()
-            .filter(|spec| spec.axes.direct)
-            .cloned()
-            .collect();
-        let (kind, plan, compared) = if wish.device.is_some() {
-            let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
-            (
-                BaselineKind::Device,
-                device_plan(DEVICE, stack, wish.overwrite),
-                file_cells,
-            )
-        } else if mount.block_device.is_none() || directory.stack.is_empty() {
-            let reason = format!("{} is not on one block device", mount.fs_type);
-            return no_baseline(reason, "name a spare device with --raw DEVICE".to_owned());
-        } else if direct.is_empty() {
-            return no_baseline(CACHED.0.to_owned(), CACHED.1.to_owned());
-        } else {
-            if direct.len() < file_cells.len() {
-                let text = format!("cells with --direct off: {}; {}", CACHED.0, CACHED.1);
-                self.warn(Some(&directory.id), text);
-            }
-            let id = format!("{}.raw", directory.id);
-            let plan = device_plan(&id, &directory.stack, true);
-            self.record.targets.push(Target {
-                id,
-                path: format!("/dev/{}", directory.stack[0].name),
-                kind: TargetKind::Device,
-                stack: directory.stack.clone(),
-                mount: None,
-                buffered: None,
-                content: None,
-                baseline: None,
-            });
-            (BaselineKind::Extents, plan, &direct[..])
-        };
-        let counterparts = plan::raw_counterparts(compared, &plan);
-        for skip in counterparts.skipped {
-            self.warn(
-                Some(&directory.id),
-                format!("{}: {}", show_bytes(skip.size_bytes), skip.reason),
-            );
-        }
-        for spec in counterparts.cells {
-            if !self.record.cells.iter().any(|cell| cell.spec.id == spec.id) {
-                self.record.cells.push(empty_cell(spec));
-            }
-        }
-        Baseline {
-            kind,
-            target: Some(plan.id),
-            reason: None,
-            remedy: None,
-        }
-    }
-}
-
-pub(super) fn no_baseline(reason: String, remedy: String) -> Baseline {
-    Baseline {
-        kind: BaselineKind::None,
-        target: None,
-        reason: Some(reason),
-        remedy: Some(remedy),
     }
 }
 
@@ -446,18 +350,4 @@ fn real_directory(path: &Path) -> Result<PathBuf, SetupError> {
     Err(usage(
         "is not a directory; name one, or use `syncprof raw` for a block device".to_owned(),
     ))
-}
-
-fn device_plan(id: &str, stack: &[DeviceFacts], overwrite: bool) -> TargetPlan {
-    let device = stack.first();
-    let size_bytes = device.map_or(0, |device| device.size_bytes);
-    TargetPlan {
-        id: id.to_owned(),
-        role: Role::Raw,
-        logical_block_bytes: device.and_then(|d| d.logical_block_bytes).unwrap_or(512),
-        span_limit_bytes: match overwrite {
-            true => size_bytes,
-            false => size_bytes.min(MAX_PRESERVED_BYTES),
-        },
-    }
 }

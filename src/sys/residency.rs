@@ -1,18 +1,7 @@
-//! Whether a file's bytes sit in the page cache, and whether its filesystem does direct I/O: what
-//! tells an honoured O_DIRECT from an ignored one.
+//! Whether a file's bytes sit in the page cache: what tells an honoured O_DIRECT from an ignored one.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
-
-/// What statx(2) says about direct I/O on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectAlign {
-    /// Alignment that memory needs.
-    pub memory_bytes: u32,
-    /// Alignment that offsets and lengths need; 0: no direct I/O on this file.
-    pub offset_bytes: u32,
-}
 
 /// Bytes of the file's first `len` that are in the page cache: whole pages, so the answer may
 /// exceed `len` by part of a page. Fails as mmap(2) and mincore(2) do; mincore answers "all
@@ -55,32 +44,6 @@ pub fn cached_pages(fd: impl AsFd, len: u64) -> io::Result<u64> {
     }
 }
 
-/// What direct I/O on a file needs; none where the kernel (before 6.1) or the filesystem doesn't
-/// tell.
-pub fn direct_alignment(fd: impl AsFd) -> Option<DirectAlign> {
-    let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the path is a NUL-terminated string that outlives the call, `answer` is a live,
-    // writable `struct statx`, and the kernel keeps neither pointer.
-    let result = unsafe {
-        libc::statx(
-            fd.as_fd().as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            libc::STATX_DIOALIGN,
-            answer.as_mut_ptr(),
-        )
-    };
-    if result != 0 {
-        return None;
-    }
-    // SAFETY: all of it was zeroed before the call, and every bit pattern is a valid `statx`.
-    let answer = unsafe { answer.assume_init() };
-    (answer.stx_mask & libc::STATX_DIOALIGN != 0).then_some(DirectAlign {
-        memory_bytes: answer.stx_dio_mem_align,
-        offset_bytes: answer.stx_dio_offset_align,
-    })
-}
-
 fn page_bytes() -> usize {
     // SAFETY: sysconf(3) takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -102,9 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_has_neither_pages_nor_direct_io() {
+    fn a_pipe_has_no_pages() {
         let (reader, _writer) = std::io::pipe().unwrap();
         assert!(cached_pages(&reader, 4096).is_err());
-        assert_eq!(direct_alignment(&reader), None);
     }
 }

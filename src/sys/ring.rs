@@ -6,12 +6,12 @@
 //! (which rules out leaking it), and when dropped, also by a panic, waits until the kernel has
 //! answered everything.
 
+mod enter;
 mod setup;
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
-use std::ptr;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -221,64 +221,6 @@ impl Ring<'_> {
         self.call(to_submit, wake, min_complete, timeout_ns)
     }
 
-    fn call(
-        &self,
-        to_submit: u32,
-        wake: bool,
-        min_complete: u32,
-        timeout_ns: Option<u64>,
-    ) -> io::Result<()> {
-        // GETEVENTS also without a minimum: deferred task work and polling happen only then.
-        let mut flags = io_uring::EnterFlags::GETEVENTS;
-        if wake {
-            flags |= io_uring::EnterFlags::SQ_WAKEUP;
-        }
-        let fd = match self.enter_index {
-            Some(index) => {
-                flags |= io_uring::EnterFlags::REGISTERED_RING;
-                i64::from(index)
-            }
-            None => i64::from(std::os::fd::AsRawFd::as_raw_fd(&self.ring)),
-        };
-        let time = Timespec::from_ns(timeout_ns.unwrap_or(0));
-        let argument = EventsArgument {
-            sigmask: 0,
-            sigmask_bytes: 0,
-            min_wait_us: 0,
-            // Exposed, because the kernel reads through the number.
-            timespec: ptr::from_ref(&time).expose_provenance() as u64,
-        };
-        let (pointer, pointer_bytes) = if timeout_ns.is_some() && self.timed_waits {
-            flags |= io_uring::EnterFlags::EXT_ARG;
-            (ptr::from_ref(&argument), size_of::<EventsArgument>())
-        } else {
-            (ptr::null(), 0)
-        };
-        // SAFETY: io_uring_enter(2) on this ring: `fd` is its open descriptor, or its index among
-        // those that this thread registered (the ring cannot leave the thread). The argument and
-        // the time that it points to live until the call returns, and its size is given. What the
-        // queued entries refer to was vouched for when they were pushed.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                fd,
-                to_submit,
-                min_complete,
-                flags.bits(),
-                pointer,
-                pointer_bytes,
-            )
-        };
-        if result >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
-            _ => Err(error),
-        }
-    }
-
     /// Takes the completions that are there and tells of every operation that they finish.
     #[inline]
     pub fn reap(&mut self, mut finished: impl FnMut(Finished)) {
@@ -336,38 +278,18 @@ impl Drop for Ring<'_> {
             }
             self.reap(|_| {});
         }
-        // Closing would do so too, but later: until then, a ring made next may lack locked memory. A
-        // failure leaves it to the close.
-        if self.piece_bytes.is_some() && self.in_flight == 0 {
-            let _ = self.ring.submitter().unregister_buffers();
+        // Closing gives these back too, but later: until then, the file's filesystem is busy and a
+        // ring made next may lack locked memory. A failure leaves it to the close.
+        if self.in_flight == 0 {
+            if self.piece_bytes.is_some() {
+                let _ = self.ring.submitter().unregister_buffers();
+            }
+            if self.file_flags.contains(squeue::Flags::FIXED_FILE) {
+                let _ = self.ring.submitter().unregister_files();
+            }
         }
         if let Some(index) = self.enter_index.take() {
             setup::unregister_descriptor(&self.ring, index);
-        }
-    }
-}
-
-/// `struct io_uring_getevents_arg` (io_uring_enter(2)).
-#[repr(C)]
-struct EventsArgument {
-    sigmask: u64,
-    sigmask_bytes: u32,
-    min_wait_us: u32,
-    timespec: u64,
-}
-
-/// `struct __kernel_timespec`, the same on 32-bit machines.
-#[repr(C)]
-struct Timespec {
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-impl Timespec {
-    fn from_ns(ns: u64) -> Timespec {
-        Timespec {
-            seconds: (ns / 1_000_000_000) as i64,
-            nanoseconds: (ns % 1_000_000_000) as i64,
         }
     }
 }
@@ -376,6 +298,31 @@ impl Timespec {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn the_file_is_closed_when_the_ring_is_gone() {
+        // A pipe's reader sees the end once nobody has the writing end open.
+        for _ in 0..20 {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let config = Config {
+                fd: writer.as_fd(),
+                memory: Memory::Slots(512),
+                slots: 1,
+                durability: Durability::Descriptor,
+                sqpoll: false,
+                iopoll: false,
+            };
+            with_ring(&config, |_| ()).unwrap();
+            nix::fcntl::fcntl(
+                &reader,
+                nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
+            )
+            .unwrap();
+            drop(writer);
+            let end = std::io::Read::read(&mut &reader, &mut [0; 1]);
+            assert_eq!(end.unwrap(), 0);
+        }
+    }
 
     #[test]
     fn a_write_that_was_never_submitted_is_not_made() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::fixture::{Builder, slice};
+use crate::model::record::Cell;
 
 const MS: u64 = 1_000_000;
 const BUDGET_NS: u64 = 60_000 * MS;
@@ -90,7 +91,7 @@ fn ran(cells: u64, device: &mut Device, signal: u64) -> Record {
     let mut record = builder.record;
     record.run.rounds = 0;
     for cell in &mut record.cells {
-        *cell = totals::empty_cell(cell.spec.clone());
+        *cell = Cell::new(cell.spec.clone());
     }
     let pace = Pace {
         budget_ns: BUDGET_NS,
@@ -134,6 +135,15 @@ fn eight_rounds_of_a_slow_device_fit_the_budget() {
         assert!(over_ns <= 24 * 10 * MS, "{overhead_ns}: {over_ns}");
         assert!(record.run.elapsed_ns > BUDGET_NS * 9 / 10);
     }
+}
+
+#[test]
+fn slices_are_worth_their_while_even_past_the_budget() {
+    // Twice the budget goes into what is around the slices.
+    let record = ran(4, &mut device(MS, 4_000 * MS), u64::MAX);
+    let (ops, rounds, ended) = ops(&record);
+    assert_eq!((rounds, ended), (8, Ended::Budget));
+    assert!(ops.iter().flatten().all(|&ops| ops == 10), "{ops:?}");
 }
 
 #[test]
