@@ -254,14 +254,10 @@ fn a_filesystem_on_a_partition_is_measured_through_the_partition() {
     let disk = support::partitioned(256);
     let partition = format!("{}p2", disk.node());
     system("mkfs.ext4", &["-q", "-F", &partition]);
-    let point = support::folder();
-    system("mount", &[&partition, point.path().to_str().unwrap()]);
+    let mut mount = Mount::node(&partition, &[]);
     let first = digest(Path::new(&format!("{}p1", disk.node())));
-    let (ran, record) = Program::new().measure(&gap_args(
-        point.path().to_str().unwrap(),
-        &["--sizes", "4k"],
-    ));
-    support::unmount(point.path().to_str().unwrap());
+    let (ran, record) = Program::new().measure(&gap_args(mount.dir(), &["--sizes", "4k"]));
+    mount.unmount();
     ran.exits(0).prints(&partition);
     assert_eq!(cells(&record, "raw").len(), 1);
     assert_eq!(record["targets"][0]["stack"].as_array().unwrap().len(), 3);

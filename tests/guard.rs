@@ -103,9 +103,7 @@ fn a_disk_with_a_partition_in_use_and_the_partition_are_refused() {
     let disk = support::partitioned(256);
     let partition = format!("{}p1", disk.node());
     system("mkfs.ext4", &["-q", "-F", &partition]);
-    let point = support::folder();
-    let dir = point.path().to_str().unwrap();
-    system("mount", &["-o", "ro", &partition, dir]);
+    let _mount = support::Mount::node(&partition, &["-o", "ro"]);
     refused(disk.node(), "p1");
     refused(&partition, "mounted");
     // The other partition is free.
@@ -116,7 +114,6 @@ fn a_disk_with_a_partition_in_use_and_the_partition_are_refused() {
     ];
     Program::new().run(&args).exits(0);
     assert_eq!(digest(other.as_ref()), before);
-    support::unmount(dir);
 }
 
 #[test]

@@ -235,7 +235,11 @@ impl Loop {
         match fs {
             "xfs" => system("mkfs.xfs", &["-q", "-f", node]),
             "btrfs" => system("mkfs.btrfs", &["-q", "-f", node]),
-            ext => system(&format!("mkfs.{ext}"), &["-q", "-F", node]),
+            // All of it now, so that no kernel thread writes inode tables while something is counted.
+            ext => {
+                let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+                system(&format!("mkfs.{ext}"), &["-q", "-F", "-E", at_once, node])
+            }
         };
     }
 
@@ -290,19 +294,28 @@ pub fn digest(path: &Path) -> String {
 /// A mounted filesystem on a loop device. Unmounted when dropped.
 pub struct Mount {
     point: TempDir,
+    is_mounted: bool,
     device: Option<Loop>,
 }
 
 impl Mount {
     /// Mounts what is on `device`, with options of mount(8).
     pub fn of(device: Loop, options: &[&str]) -> Mount {
+        let mut mount = Mount::node(device.node(), options);
+        mount.device = Some(device);
+        mount
+    }
+
+    /// Mounts what is on the device `node`, which somebody else owns.
+    pub fn node(node: &str, options: &[&str]) -> Mount {
         let point = folder();
         let mut args = options.to_vec();
-        args.extend([device.node(), point.path().to_str().unwrap()]);
+        args.extend([node, point.path().to_str().unwrap()]);
         system("mount", &args);
         Mount {
             point,
-            device: Some(device),
+            is_mounted: true,
+            device: None,
         }
     }
 
@@ -318,9 +331,15 @@ impl Mount {
         self.device.as_ref().unwrap()
     }
 
+    /// Unmounts.
+    pub fn unmount(&mut self) {
+        assert!(try_unmount(self.dir()), "{} stays mounted", self.dir());
+        self.is_mounted = false;
+    }
+
     /// Unmounts and gives the device back.
     pub fn unmounted(mut self) -> Loop {
-        unmount(self.dir());
+        self.unmount();
         self.device.take().unwrap()
     }
 
@@ -337,22 +356,22 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.device.is_some() {
+        if self.is_mounted && !try_unmount(self.dir()) {
             let _ = Command::new("umount").arg("-l").arg(self.path()).status();
         }
     }
 }
 
 /// Unmounts. Whoever looks at all mounts of the machine, as other tests do, holds each for a moment.
-pub fn unmount(point: &str) {
-    for _ in 0..100 {
-        let tried = Command::new("umount").arg(point).output().unwrap();
-        if tried.status.success() {
-            return;
+fn try_unmount(point: &str) -> bool {
+    (0..100).any(|_| {
+        let tried = Command::new("umount").arg(point).output();
+        let is_done = tried.is_ok_and(|output| output.status.success());
+        if !is_done {
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    system("umount", &[point]);
+        is_done
+    })
 }
 
 /// Reads what a child printed, once it has ended.
