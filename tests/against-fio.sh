@@ -2,13 +2,15 @@
 # Measures one cell on one loop device with syncprof and with fio, in alternating pairs, and prints
 # a table of both with the median of the ratios. Run as root; needs fio and jq. It judges nothing.
 #
-#   tests/against-fio.sh [PAIRS] [SECONDS] [SIZE]
+#   tests/against-fio.sh [PAIRS] [SECONDS] [SIZE] [FOLDER]
+#
+# The loop device's image is made in FOLDER: target/ by default; /dev/shm takes the disk out of it.
 set -eu
 cd "$(dirname "$0")/.."
-pairs=${1:-10} seconds=${2:-3} size=${3:-4k}
+pairs=${1:-10} seconds=${2:-3} size=${3:-4k} place=${4:-$PWD/target}
 
 cargo build --release --locked
-folder=$(mktemp -d "$PWD/target/against-fio-XXXXXX")
+folder=$(mktemp -d "$place/syncprof-against-fio-XXXXXX")
 node=
 finish() {
     [ -z "$node" ] || losetup -d "$node"
@@ -24,7 +26,7 @@ ours() {
     # As many slices of 60 ms as fill the time.
     XDG_STATE_HOME="$folder" target/release/syncprof --quiet raw "$node" --sizes "$size" \
         --overwrite --force --confirm "${node#/dev/}" --rounds $((seconds * 1000 / 60)) \
-        --budget $((seconds * 2))s --json "$folder/ours.json" >"$folder/table"
+        --budget $((seconds * 2))s --json "$folder/ours.json" >"$folder/table" 2>&1
     jq -r '.cells[0] | "\(.iops) \(.latency_ns.p50) \(.latency_ns.p99)"' "$folder/ours.json"
 }
 
