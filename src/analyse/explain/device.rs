@@ -1,9 +1,9 @@
 //! What the device, the block layer and io_uring do with a write.
 
-use crate::model::cell::{Method, Role};
+use crate::model::cell::{FileState, Method, Role};
 use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::record::Cell;
-use crate::model::trace::{Class, Traced};
+use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{digits3, show_amount, show_ns, show_percent};
 
 use super::{Case, Explanation, Kind, cells_of, name, quoted, typical};
@@ -68,11 +68,24 @@ fn flush_device<'a>(case: &Case<'a>, counted: &Amplification) -> Option<&'a Devi
     case.target.stack.iter().find(|device| device.dev == dev)
 }
 
+/// The cell's writes are committed, each by a block of its own: by what tracing saw, or else by what
+/// its file state needs. Flushes alone prove nothing, since those of others count too.
+fn commits(cell: &Cell) -> bool {
+    match cell.traced.as_ref().filter(|traced| traced.phase_ops > 0) {
+        Some(traced) => traced
+            .phases
+            .iter()
+            .any(|time| time.phase == Phase::CommitBlock),
+        None => cell.spec.file_state != Some(FileState::Overwrite),
+    }
+}
+
 /// Without FUA, a commit block needs a flush before and one after it.
 pub(super) fn no_fua(case: &Case<'_>) -> Option<Explanation> {
     let found = case.counted(|cell, counted| {
         let device = flush_device(case, counted);
         cell.spec.role == Role::File
+            && commits(cell)
             && counted
                 .flushes_per_write
                 .is_some_and(|flushes| flushes >= TWO_FLUSHES)

@@ -186,6 +186,10 @@ fn two_flushes_for_want_of_fua_are_told_with_their_time() {
     );
     assert_eq!(find(&with(true, ALLOCATING), "FUA"), None);
     assert_eq!(find(&with(false, IN_PLACE), "FUA"), None);
+    // Flushes of others on the disk count as well; an overwrite commits nothing.
+    let mut busy = one(FileState::Overwrite, ALLOCATING);
+    busy.targets[0].stack[1].fua = Some(false);
+    assert_eq!(find(&busy, "has no FUA"), None);
 }
 
 #[test]
