@@ -6,6 +6,7 @@ mod support;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
@@ -41,6 +42,29 @@ fn a_record_is_not_written_to_a_block_device() {
         .exits(4)
         .says_one_line("is a block device");
     assert_eq!(device.digest(), before);
+}
+
+/// Through a link of its own: that of /dev is everybody's.
+#[test]
+fn the_file_that_standard_output_goes_to_is_not_replaced() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let folder = support::folder();
+    let link = folder.path().join("stdout");
+    symlink("/proc/self/fd/1", &link).unwrap();
+    let output = folder.path().join("output");
+    let program = Program::new();
+    let args = [
+        &["file", mount.dir(), "--json", link.to_str().unwrap()],
+        QUICK,
+    ]
+    .concat();
+    let mut command = program.command(&args);
+    command.stdout(Stdio::from(File::create(&output).unwrap()));
+    ran(command.output().unwrap())
+        .exits(4)
+        .says_one_line("standard output");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::stat::fstat;
 
 use crate::model::record::Record;
 
@@ -45,10 +46,15 @@ impl Saver {
 /// Writes a new file beside `path`, on disk, and renames it. The fsync is there for the
 /// measurement too: what is written here must not reach the disk while the next slice runs.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    match fs::metadata(path) {
+    let path = match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return write_as_it_is(path, &meta, text),
-        _ => {}
-    }
+        Ok(meta) => {
+            refuse_standard_output(&meta)?;
+            // The file is replaced and not a link to it, as /dev/stdout and many a "latest" are.
+            &path.canonicalize()?
+        }
+        Err(_) => path,
+    };
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(name);
@@ -80,6 +86,21 @@ fn write_as_it_is(path: &Path, meta: &Metadata, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
+/// Replacing the file that standard output goes to would lose what is printed there.
+fn refuse_standard_output(meta: &Metadata) -> io::Result<()> {
+    // It may be closed: then nothing goes there.
+    let Ok(stdout) = fstat(io::stdout()) else {
+        return Ok(());
+    };
+    if (stdout.st_dev, stdout.st_ino) == (meta.dev(), meta.ino()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is where standard output goes, which the tables are printed to",
+        ));
+    }
+    Ok(())
+}
+
 fn refuse_block_device(meta: &Metadata) -> io::Result<()> {
     if meta.file_type().is_block_device() {
         return Err(io::Error::new(
@@ -102,6 +123,17 @@ mod tests {
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 
     #[test]
