@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
 use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
 
 /// What does a synchronous write cost on the bare device, what through the filesystem, and how big
 /// is the gap?
@@ -155,10 +156,10 @@ pub(super) struct AxesArgs {
     #[arg(long, value_delimiter = ',', value_parser = parse_switch, value_name = "LIST")]
     pub(super) direct: Vec<bool>,
     /// Writes in flight for each job [default: 1]
-    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_QUEUE_DEPTH)))]
     pub(super) queue_depth: Vec<u32>,
     /// Threads, each with a ring and a file or region of its own [default: 1]
-    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOBS)))]
     pub(super) jobs: Vec<u32>,
     /// Order of offsets: seq, rand, same [default: seq]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]

@@ -1,7 +1,10 @@
 //! `clean`: removes what killed runs left.
 
+use anyhow::Context;
+
 use crate::model::text::plain;
 use crate::scratch;
+use crate::session::half_saved;
 use crate::sys::root::Root;
 
 use super::args::Clean;
@@ -28,7 +31,22 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
             }
         }
     }
-    if found.is_empty() {
+    let half = state
+        .as_deref()
+        .map_or_else(Vec::new, |folder| half_saved(root, folder));
+    for path in &half {
+        let name = plain(&path.display().to_string());
+        if !args.dry_run {
+            std::fs::remove_file(path).with_context(|| format!("cannot remove {name}"))?;
+        }
+        let done = if args.dry_run {
+            "would be removed"
+        } else {
+            "removed"
+        };
+        terminal.print(&format!("{name}: {done}\n"))?;
+    }
+    if found.is_empty() && half.is_empty() {
         terminal.print("nothing is left of killed runs\n")?;
     }
     Ok(status)

@@ -10,9 +10,9 @@ use super::settings::Matrix;
 
 /// A ring has at most 32768 entries (IORING_MAX_ENTRIES in io_uring/io_uring.c), and a write with
 /// its linked fsync takes two.
-const MAX_QUEUE_DEPTH: u32 = 16384;
+pub const MAX_QUEUE_DEPTH: u32 = 16384;
 /// More threads than this measure the scheduler.
-const MAX_JOBS: u32 = 1024;
+pub const MAX_JOBS: u32 = 1024;
 /// Buffers of all writes in flight, of one cell.
 const MAX_BUFFER_BYTES: u64 = 1 << 30;
 

@@ -8,7 +8,7 @@ pub mod profile;
 pub mod settings;
 mod value;
 
-pub use check::PlanError;
+pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
 pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;
 pub use profile::{Profile, ProfileError, load};

@@ -20,6 +20,6 @@ pub use bench::Bench;
 pub use place::Place;
 pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
-pub use save::Saver;
+pub use save::{Saver, half_saved};
 pub use survey::{SetupError, Survey, Wish, survey};
 pub use traced::{TracedSlice, Tracing};

@@ -10,6 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 
 use crate::model::record::Record;
+use crate::sys::root::Root;
 
 /// Writes a run's record to the same places again and again.
 #[derive(Debug)]
@@ -111,9 +112,35 @@ fn refuse_block_device(meta: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
+/// What killed runs left in `folder` of records that they were about to save: each beside the whole
+/// record of the round before.
+pub fn half_saved(root: &Root, folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let pid = name
+            .strip_suffix(".tmp")
+            .and_then(|name| name.rsplit_once(".json."));
+        pid.and_then(|(_, pid)| pid.parse::<u32>().ok())
+            .is_some_and(|pid| !root.proc.join(pid.to_string()).exists())
+    };
+    entries.map(|entry| entry.path()).filter(is_left).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_dead_runs_left_half_saved_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |pid: u32| folder.path().join(format!("gap-1.json.{pid}.tmp"));
+        let (dead, alive) = (name(u32::MAX), name(std::process::id()));
+        for path in [&dead, &alive, &folder.path().join("gap-1.json")] {
+            fs::write(path, "x").unwrap();
+        }
+        assert_eq!(half_saved(&Root::host(), folder.path()), [dead]);
+    }
 
     #[test]
     fn a_replaced_file_holds_the_new_text_and_nothing_is_beside_it() {
