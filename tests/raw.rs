@@ -191,7 +191,10 @@ fn written_data_is_incompressible_and_never_the_same() {
     args.extend(confirmed);
     Program::new().run(&args).exits(0);
     let written = fs::read(device.image()).unwrap();
-    let mut sectors: Vec<&[u8]> = written[..2 << 20].chunks(512).collect();
+    // A slow machine does not get round the span.
+    let is_written = |sector: &&[u8]| sector.iter().any(|&byte| byte != 0);
+    let mut sectors: Vec<&[u8]> = written.chunks(512).filter(is_written).collect();
+    assert!(sectors.len() >= 128, "{} sectors written", sectors.len());
     sectors.sort_unstable();
     assert!(
         sectors.windows(2).all(|pair| pair[0] != pair[1]),

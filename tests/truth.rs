@@ -55,6 +55,7 @@ impl Slicer for Known {
                 hard_ns: ask.hard_ns,
             },
             interval_ns: 10_000_000,
+            payload_seed: 0,
             op_times: 0,
             null: Some(NullModel {
                 latency: self.models[index],

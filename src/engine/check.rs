@@ -113,6 +113,7 @@ mod tests {
     fn contradictions_are_refused_with_a_way_out() {
         let uring = Spec {
             kind: EngineKind::Uring,
+            payload_seed: 0,
             op_times: 0,
             null: None,
             ..spec()

@@ -226,12 +226,19 @@ impl Job<'_> {
 
     /// Differs from job to job, so that no two write the same bytes or the same random offsets.
     fn seed(&self) -> u64 {
-        fastrand::Rng::with_seed(self.spec.seed ^ self.index.rotate_left(32)).u64(..)
+        self.mixed(self.spec.seed)
+    }
+
+    /// A seed of this lane's own.
+    fn mixed(&self, seed: u64) -> u64 {
+        fastrand::Rng::with_seed(seed ^ self.index.rotate_left(32)).u64(..)
     }
 
     fn filler(&self, payload: Payload) -> Result<Filler, EngineError> {
-        Filler::new(payload, self.seed()).ok_or_else(|| EngineError::Unsupported {
-            why: "preserved content has to be read first, it can't be made".into(),
+        Filler::new(payload, self.mixed(self.spec.payload_seed)).ok_or_else(|| {
+            EngineError::Unsupported {
+                why: "preserved content has to be read first, it can't be made".into(),
+            }
         })
     }
 

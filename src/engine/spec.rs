@@ -74,8 +74,10 @@ pub struct Spec {
     pub rate_per_s: Option<f64>,
     /// The sequential pattern ends after its last block instead of starting over.
     pub one_pass: bool,
-    /// Of random offsets, payload and the null engine's latencies.
+    /// Of random offsets and the null engine's latencies.
     pub seed: u64,
+    /// Of the payload: runs of different seeds write different bytes to the same blocks.
+    pub payload_seed: u64,
     /// When to stop.
     pub limits: Limits,
     /// Width of an interval of the log of operations over time. Must not be zero.

@@ -41,6 +41,9 @@ pub struct Bench<'a> {
     workers: Workers,
     /// Devices whose events traced slices record; none where nothing is traced.
     traced_devices: Vec<DevId>,
+    /// Gives each pass a payload of its own: cells that are compared write the same blocks, and would
+    /// else write them with what they hold already.
+    payloads: fastrand::Rng,
     stalled: Stalled<'a>,
 }
 
@@ -89,6 +92,7 @@ impl<'a> Bench<'a> {
             cells,
             workers,
             traced_devices,
+            payloads: fastrand::Rng::with_seed(!record.run.seed),
             stalled,
         })
     }
@@ -196,6 +200,7 @@ impl<'a> Bench<'a> {
         let driver = Driver {
             spec: &plan.spec,
             seed: ask.seed,
+            payloads: &mut self.payloads,
             max_ops: ask.max_ops,
             payload: self.payload,
             stop: self.stop,
@@ -279,6 +284,7 @@ struct Driven {
 struct Driver<'a> {
     spec: &'a CellSpec,
     seed: u64,
+    payloads: &'a mut fastrand::Rng,
     max_ops: u64,
     payload: Payload,
     stop: &'a AtomicBool,
@@ -349,6 +355,7 @@ impl Driver<'_> {
             rate_per_s: axes.rate_per_s,
             one_pass: is_one_pass(self.spec),
             seed: self.seed,
+            payload_seed: self.payloads.u64(..),
             limits: Limits {
                 time_ns: left.time_ns,
                 min_ops: left.min_ops,

@@ -43,6 +43,7 @@ fn one_pass(kind: EngineKind, method: Method, queue_depth: u32) -> Spec {
         method,
         queue_depth,
         one_pass: true,
+        payload_seed: 0,
         op_times: 0,
         null: None,
         limits: ops(u64::MAX),
@@ -86,6 +87,29 @@ fn every_way_of_writing_writes_every_block_of_every_job() {
         assert_eq!(sectors.len(), LEN / 512, "{spec:?}");
         assert!(!sectors.contains(&[0; 512][..]), "{spec:?}");
     });
+}
+
+/// Slices that are compared share a seed, and so their blocks, but must not write what is there.
+#[test]
+fn the_payload_has_a_seed_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = zeroed(&folder, Method::None, false);
+    let written = |payload_seed| {
+        let lane = Lane {
+            to: To::Fd(file.as_fd()),
+            ..nothing()
+        };
+        let spec = Spec {
+            payload_seed,
+            ..one_pass(EngineKind::Sync, Method::None, 1)
+        };
+        go(vec![lane], &spec);
+        content(&file)
+    };
+    let (first, again, other) = (written(1), written(1), written(2));
+    assert_eq!(first[..], again[..]);
+    let mut sectors = first.chunks(512).zip(other.chunks(512));
+    assert!(sectors.all(|(one, two)| one != two));
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub(super) fn spec() -> Spec {
         seed: 1,
         limits: ops(1000),
         interval_ns: 10_000_000,
+        payload_seed: 0,
         op_times: 0,
         null: Some(NullModel {
             latency: Distribution::Constant(50_000.0),
@@ -61,6 +62,7 @@ pub(super) fn go(lanes: Vec<Lane<'_>>, spec: &Spec) -> Sample {
 fn what_a_lane_finds_out_is_refused_too() {
     let real = Spec {
         kind: EngineKind::Sync,
+        payload_seed: 0,
         op_times: 0,
         null: None,
         ..spec()
@@ -74,6 +76,7 @@ fn what_a_lane_finds_out_is_refused_too() {
         (
             preserve,
             Spec {
+                payload_seed: 0,
                 op_times: 0,
                 null: None,
                 ..spec()

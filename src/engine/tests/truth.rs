@@ -275,6 +275,7 @@ fn a_stop_before_the_start_measures_nothing() {
 fn a_stop_ends_an_endless_run_with_what_was_measured() {
     let stop = AtomicBool::new(false);
     let endless = Spec {
+        payload_seed: 0,
         op_times: 0,
         null: None,
         limits: ops(u64::MAX),
@@ -296,6 +297,7 @@ fn the_harness_measures_its_own_cost() {
     let sample = go(
         vec![nothing()],
         &Spec {
+            payload_seed: 0,
             op_times: 0,
             null: None,
             queue_depth: 4,
