@@ -116,7 +116,15 @@ fn file_on(fs: &str, options: &[&str], more: &[&str]) -> (Traced, support::Ran) 
         // A small device would get blocks of 1 KiB.
         "ext4" => drop(system(
             "mkfs.ext4",
-            &["-q", "-F", "-b", "4096", device.node()],
+            &[
+                "-q",
+                "-F",
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0",
+                "-b",
+                "4096",
+                device.node(),
+            ],
         )),
         other => device.format(other),
     }
@@ -184,6 +192,8 @@ fn without_a_journal_nothing_is_journalled() {
         &[
             "-q",
             "-F",
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0",
             "-b",
             "4096",
             "-O",
