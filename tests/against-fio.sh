@@ -4,7 +4,8 @@
 #
 #   tests/against-fio.sh [PAIRS] [SECONDS] [SIZE] [FOLDER]
 #
-# The loop device's image is made in FOLDER: target/ by default; /dev/shm takes the disk out of it.
+# FIO_OPTIONS adds options to fio's, such as "--fixedbufs --registerfiles --thread", with which it
+# drives its ring as syncprof does. The loop device's image is made in FOLDER: target/ by default; /dev/shm takes the disk out of it.
 set -eu
 cd "$(dirname "$0")/.."
 pairs=${1:-10} seconds=${2:-3} size=${3:-4k} place=${4:-$PWD/target}
@@ -33,7 +34,7 @@ ours() {
 theirs() {
     fio --name=dsync --filename="$node" --rw=write --bs="$size" --size=64m --time_based \
         --runtime="$seconds" --ioengine=io_uring --direct=1 --sync=dsync --iodepth=1 \
-        --clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99 --output-format=json \
+        ${FIO_OPTIONS:-} --clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99 --output-format=json \
         >"$folder/theirs.json"
     jq -r '.jobs[0].write | "\(.iops) \(.lat_ns.percentile."50.000000")
         \(.lat_ns.percentile."99.000000")"' "$folder/theirs.json" | tr '\n' ' '

@@ -423,6 +423,13 @@ impl Zram {
 
 impl Drop for Zram {
     fn drop(&mut self) {
-        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
+        // Busy for as long as anybody who looks at all devices has it open.
+        let is_gone = || fs::write("/sys/class/zram-control/hot_remove", &self.number).is_ok();
+        for _ in 0..100 {
+            if is_gone() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     }
 }
