@@ -79,11 +79,11 @@ impl Slicer for Known {
                 interval_ns: sample.interval_ns,
                 interval_ops: Vec::new(),
                 truncating_opens_ns: Vec::new(),
-                worker_requests: None,
                 worker_cpu_ns: None,
                 devices: Vec::new(),
             },
             histogram: sample.histogram,
+            handed: None,
             failed: None,
             notes: Vec::new(),
         })

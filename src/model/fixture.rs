@@ -168,6 +168,7 @@ impl Builder {
             out_of_range: 0,
             failed: None,
             slices,
+            handed: None,
             traced: None,
         });
         self
@@ -301,7 +302,6 @@ pub(crate) fn slice(
         } else {
             Vec::new()
         },
-        worker_requests: None,
         worker_cpu_ns: None,
         devices: Vec::new(),
     }

@@ -219,6 +219,10 @@ pub struct Cell {
     pub failed: Option<String>,
     /// Each slice.
     pub slices: Vec<Slice>,
+    /// What io_uring handed to worker threads in the slices in which that was counted, which are none
+    /// of `slices`: counting slows the writes. None where it can't be counted.
+    #[serde(default)]
+    pub handed: Option<Handed>,
     /// What its traced slices told, which are none of `slices`; none without tracing.
     #[serde(default)]
     pub traced: Option<Traced>,
@@ -239,8 +243,28 @@ impl Cell {
             out_of_range: 0,
             failed: None,
             slices: Vec::new(),
+            handed: None,
             traced: None,
         }
+    }
+}
+
+/// Requests that io_uring handed to worker threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// Operations completed while they were counted.
+    pub ops: u64,
+    /// Requests handed over, those of operations that failed among them.
+    pub requests: u64,
+    /// Processor time of the worker threads.
+    pub worker_cpu_ns: u64,
+}
+
+impl Handed {
+    /// The share of the operations that went through a worker thread; none without an operation. An
+    /// operation that failed was handed over too, and is not among `ops`.
+    pub fn share(&self) -> Option<f64> {
+        (self.ops > 0).then(|| self.requests.min(self.ops) as f64 / self.ops as f64)
     }
 }
 
@@ -308,8 +332,6 @@ pub struct Slice {
     pub interval_ops: Vec<u64>,
     /// Opens with O_TRUNC, one a pass, each timed apart from the writes.
     pub truncating_opens_ns: Vec<u64>,
-    /// Requests that the kernel handed to an io_uring worker thread; none where it can't be known.
-    pub worker_requests: Option<u64>,
     /// Processor time of io_uring worker threads; none where it can't be known.
     pub worker_cpu_ns: Option<u64>,
     /// What each device of the stack counted, pauses between passes left out.

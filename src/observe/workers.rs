@@ -11,34 +11,26 @@ use crate::sys::root::Root;
 const TRACEPOINT: &str = "events/io_uring/io_uring_queue_async_work/id";
 
 /// A count of this process's requests that io_uring handed to worker threads.
+///
+/// While it is open, the kernel brings the event up to date whenever one of the threads is switched
+/// (perf_event_task_sched_in() in kernel/events/core.c), which adds microseconds to each write that
+/// sleeps: so it is open in slices whose times don't count.
 #[derive(Debug)]
-pub struct Workers {
-    counter: Option<Counter>,
-}
+pub struct Workers(Counter);
 
 impl Workers {
     /// Starts counting, for the calling thread and the threads that it starts from now on. Where
-    /// that can't be, the second value says why and what to do about it.
-    pub fn open(root: &Root) -> (Workers, Option<String>) {
-        match tracepoint_id(root).and_then(count) {
-            Ok(counter) => (
-                Workers {
-                    counter: Some(counter),
-                },
-                None,
-            ),
-            Err(why) => (
-                Workers { counter: None },
-                Some(format!(
-                    "requests handed to io_uring's worker threads are not counted: {why}"
-                )),
-            ),
-        }
+    /// that can't be, the error says why and what to do about it.
+    pub fn open(root: &Root) -> Result<Workers, String> {
+        let counter = tracepoint_id(root).and_then(count);
+        counter.map(Workers).map_err(|why| {
+            format!("requests handed to io_uring's worker threads are not counted: {why}")
+        })
     }
 
-    /// Requests handed over since [`Workers::open`]; none where they can't be counted.
+    /// Requests handed over since [`Workers::open`]; none where the kernel doesn't say.
     pub fn read(&self) -> Option<u64> {
-        self.counter.as_ref()?.read().ok()
+        self.0.read().ok()
     }
 }
 
@@ -92,9 +84,7 @@ mod tests {
     #[test]
     fn without_tracefs_nothing_is_counted_and_the_mount_is_named() {
         let (_tree, root) = tree();
-        let (workers, why) = Workers::open(&root);
-        assert_eq!(workers.read(), None);
-        let why = why.unwrap();
+        let why = Workers::open(&root).unwrap_err();
         assert!(
             why.contains("mount -t tracefs") && !why.contains('\n'),
             "{why}"

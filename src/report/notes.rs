@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::record::{
-    BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Slice, Target,
-};
+use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Target};
 use crate::model::units::{show_amount, show_bytes, show_ns};
 
 use super::figures::{UNKNOWN, count, percent, things};
@@ -211,19 +209,6 @@ pub(super) fn unknown(
     Some(Line::remark(format!("{what}: {why}")))
 }
 
-/// The share of a cell's writes that io_uring's worker threads did; none where no slice could count
-/// them.
-fn handed_share(cell: &Cell) -> Option<f64> {
-    let known = |slice: &Slice| Some((slice.worker_requests?, slice.ops));
-    let (requests, ops) = cell
-        .slices
-        .iter()
-        .filter_map(known)
-        .reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1))?;
-    // A write that failed was handed over too, and is not among the cell's writes.
-    Some(requests.min(ops) as f64 / ops as f64)
-}
-
 /// The share of the time that threads ran which are not the run's own. A polling thread is no
 /// worker, and yet its time counts there.
 fn busy_share(cell: &Cell) -> Option<f64> {
@@ -234,7 +219,8 @@ fn busy_share(cell: &Cell) -> Option<f64> {
 
 /// By the requests, or else by the time: how much the worker threads did, if it is much.
 fn worker_share(cell: &Cell) -> Option<f64> {
-    let share = handed_share(cell).or_else(|| busy_share(cell))?;
+    let counted = cell.handed.and_then(|handed| handed.share());
+    let share = counted.or_else(|| busy_share(cell))?;
     (share.is_finite() && share > WORKER_SHARE).then_some(share)
 }
 
@@ -266,7 +252,7 @@ fn workers(cells: &[&Cell]) -> Vec<Line> {
         } else {
             format!("{least} to {most}")
         };
-        let what = match handed_share(handed().next()?) {
+        let what = match handed().next()?.handed {
             Some(_) => format!("{share} of writes went through io_uring worker threads"),
             None => format!("io_uring worker threads ran for {share} of the time"),
         };

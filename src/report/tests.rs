@@ -6,7 +6,15 @@ use super::view::view;
 use super::{Style, json, note_text, render, table, warnings};
 use crate::model::cell::FileState;
 use crate::model::fixture::Builder;
-use crate::model::record::{BaselineKind, Content, Ended, Level, Note, Record, SCHEMA};
+use crate::model::record::{BaselineKind, Content, Ended, Handed, Level, Note, Record, SCHEMA};
+
+fn handed(requests: u64, ops: u64) -> Handed {
+    Handed {
+        ops,
+        requests,
+        worker_cpu_ns: 0,
+    }
+}
 
 fn gap_record() -> Record {
     let mut builder = Builder::new("gap").device("t0").directory(
@@ -137,7 +145,7 @@ fn doubts_are_told() {
         random_share: 0.0,
     });
     record.targets[1].buffered = Some("tmpfs has no direct I/O".to_owned());
-    record.cells[0].slices[0].worker_requests = Some(100);
+    record.cells[0].handed = Some(handed(100, 3000));
     record.cells[1].out_of_range = 3;
     record.cells[1].failed =
         Some("write of 512 bytes at offset 0: No space left on device".to_owned());
@@ -153,7 +161,7 @@ fn doubts_are_told() {
         "own bytes are 100 % zero or compressible",
         "; --overwrite writes random bytes",
         "\n/var/lib/postgresql: writes were buffered",
-        "raw, 512: 33 % of writes went through io_uring worker threads",
+        "raw, 512: 3.3 % of writes went through io_uring worker threads",
         "3 latencies lie outside",
         "failed: t1/file/overwrite/512: write of 512 bytes",
         "2 of 3 intervals wider than ±0.0 %: give the run a larger --budget",
@@ -206,14 +214,12 @@ fn worker_threads_are_told_of_once_for_each_side_and_state() {
     for cell in &mut record.cells {
         let size_bytes = cell.spec.axes.size_bytes;
         let is_trunc = cell.spec.file_state == Some(FileState::Trunc);
-        for slice in &mut cell.slices {
-            let handed = match (is_trunc, size_bytes) {
-                (true, _) => 100,
-                (false, 1024) => 0,
-                (false, _) => size_bytes / 512,
-            };
-            slice.worker_requests = Some(handed);
-        }
+        let requests = match (is_trunc, size_bytes) {
+            (true, _) => 100,
+            (false, 1024) => 0,
+            (false, _) => size_bytes / 512,
+        };
+        cell.handed = Some(handed(requests, 100));
     }
     let told = warnings(&record);
     let told: Vec<&String> = told.iter().filter(|text| text.contains("worker")).collect();
@@ -312,7 +318,7 @@ fn a_note_names_its_target_where_there_are_several() {
 #[test]
 fn writes_that_failed_are_not_counted_as_handed_over() {
     let mut record = gap_record();
-    record.cells[0].slices[0].worker_requests = Some(3001);
+    record.cells[0].handed = Some(handed(3001, 3000));
     let warnings = warnings(&record);
     let told = |part: &str| warnings.iter().any(|text| text.contains(part));
     assert!(told("100 % of writes went through"), "{warnings:?}");

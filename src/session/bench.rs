@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 use crate::engine::{self, Data, EngineError, Lane, Limits, To};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
-use crate::model::record::{Level, Note, Record, Slice};
+use crate::model::record::{Handed, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
@@ -38,7 +38,6 @@ pub struct Bench<'a> {
     payload: Payload,
     targets: Vec<Target>,
     cells: Vec<Plan>,
-    workers: Workers,
     /// Devices whose events traced slices record; none where nothing is traced.
     traced_devices: Vec<DevId>,
     /// Gives each pass a payload of its own: cells that are compared write the same blocks, and would
@@ -77,7 +76,7 @@ impl<'a> Bench<'a> {
         for cell in &record.cells {
             cells.push(plan(record, &targets, &cell.spec)?);
         }
-        let (workers, missing) = Workers::open(root);
+        let missing = Workers::open(root).err();
         record.notes.extend(missing.map(|text| Note {
             level: Level::Remark,
             target: None,
@@ -90,7 +89,6 @@ impl<'a> Bench<'a> {
             payload: record.run.payload,
             targets,
             cells,
-            workers,
             traced_devices,
             payloads: fastrand::Rng::with_seed(!record.run.seed),
             stalled,
@@ -207,8 +205,11 @@ impl<'a> Bench<'a> {
             observed: Observed {
                 root: self.root,
                 stack: &target.stack,
-                workers: &self.workers,
             },
+            workers: ask
+                .count_handed
+                .then(|| Workers::open(self.root).ok())
+                .flatten(),
             stalled: &mut *self.stalled,
             tally: Tally::default(),
             recorder: recorder.map(|(tracer, scope)| Recorder::new(tracer, scope)),
@@ -234,6 +235,11 @@ impl Slicer for Bench<'_> {
         Ok(Outcome {
             notes: sample.fallbacks.iter().map(note).collect(),
             failed: sample.first_error.as_ref().map(ToString::to_string),
+            handed: driven.tally.worker_requests.map(|requests| Handed {
+                ops: sample.ops,
+                requests,
+                worker_cpu_ns: driven.tally.worker_cpu_ns,
+            }),
             slice: Slice {
                 round: 0,
                 position: 0,
@@ -247,7 +253,6 @@ impl Slicer for Bench<'_> {
                 interval_ns: sample.interval_ns,
                 interval_ops: sample.interval_ops,
                 truncating_opens_ns: driven.truncating_opens_ns,
-                worker_requests: driven.tally.worker_requests,
                 worker_cpu_ns: Some(driven.tally.worker_cpu_ns),
                 devices: driven.tally.devices,
             },
@@ -289,6 +294,8 @@ struct Driver<'a> {
     payload: Payload,
     stop: &'a AtomicBool,
     observed: Observed<'a>,
+    /// Where the requests that are handed to worker threads are counted.
+    workers: Option<Workers>,
     stalled: &'a mut dyn FnMut(&CellSpec, Duration),
     tally: Tally,
     recorder: Option<Recorder<'a>>,
@@ -326,10 +333,10 @@ impl Driver<'_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.start()?;
         }
-        let before = self.observed.read();
+        let before = self.observed.read(self.workers.as_ref());
         let mut sample = self.engine(lanes, left)?;
-        self.tally
-            .add(&before, &self.observed.read(), sample.cpu_ns);
+        let after = self.observed.read(self.workers.as_ref());
+        self.tally.add(&before, &after, sample.cpu_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::model::histogram::encode;
-use crate::model::record::{Ended, LatencyNs, Note, Record, Slice};
+use crate::model::record::{Ended, Handed, LatencyNs, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
 
 use super::traced::{self, Kept, TracedSlice};
@@ -24,6 +24,8 @@ pub struct Ask {
     pub hard_ns: u64,
     /// Issue no more than this many, in each pass.
     pub max_ops: u64,
+    /// Count the requests that io_uring hands to worker threads, which slows the writes.
+    pub count_handed: bool,
 }
 
 /// What a slice gave: the record's slice but for its place in the run, and its latencies.
@@ -33,6 +35,8 @@ pub struct Outcome {
     pub slice: Slice,
     /// The latencies.
     pub histogram: Histogram<u64>,
+    /// What io_uring handed to worker threads, if that was counted.
+    pub handed: Option<Handed>,
     /// The first error of its operations. The cell is not measured again.
     pub failed: Option<String>,
     /// What the reader should know of it.
@@ -200,7 +204,7 @@ impl Rounds<'_> {
 
     /// Runs each cell once without keeping what it measures: the first writes of a file or device
     /// pay for what later ones find done, and how long an operation takes decides how long slices
-    /// are.
+    /// are. What io_uring hands to worker threads is counted here, where its cost does no harm.
     fn warm_up(&mut self) -> anyhow::Result<()> {
         let ask = Ask {
             seed: self.random.u64(..),
@@ -208,12 +212,15 @@ impl Rounds<'_> {
             min_ops: 1,
             hard_ns: HARD_NS,
             max_ops: u64::MAX,
+            count_handed: true,
         };
         for index in self.working() {
             if self.hooks.interrupted() {
                 break;
             }
-            self.slice(None, index, &ask)?;
+            if let Some((_, outcome)) = self.slice(None, index, &ask)? {
+                self.record.cells[index].handed = outcome.handed;
+            }
         }
         Ok(())
     }
@@ -235,6 +242,7 @@ impl Rounds<'_> {
                 min_ops: 1,
                 hard_ns: time_ns.max(HARD_NS),
                 max_ops: u64::MAX,
+                count_handed: false,
             };
             if let Some((started_ns, outcome)) = self.slice(Some(round), index, &ask)? {
                 let mut slice = outcome.slice;
@@ -265,6 +273,7 @@ impl Rounds<'_> {
                 min_ops: SLICE_OPS,
                 hard_ns: HARD_NS,
                 max_ops: traced::MAX_OPS as u64,
+                count_handed: false,
             };
             self.tell(Some(round), index);
             match self.slicer.traced(index, &ask) {

@@ -13,7 +13,6 @@ use crate::sys::root::Root;
 pub(super) struct Observed<'a> {
     pub(super) root: &'a Root,
     pub(super) stack: &'a [DevId],
-    pub(super) workers: &'a Workers,
 }
 
 /// One reading.
@@ -25,11 +24,12 @@ pub(super) struct Reading {
 }
 
 impl Observed<'_> {
-    pub(super) fn read(&self) -> Reading {
+    /// Reads them, and what `workers` counted.
+    pub(super) fn read(&self, workers: Option<&Workers>) -> Reading {
         let counters = |&dev: &DevId| (dev, blockstat::read(self.root, dev));
         Reading {
             devices: self.stack.iter().map(counters).collect(),
-            worker_requests: self.workers.read(),
+            worker_requests: workers.and_then(Workers::read),
             other_cpu_ns: clock::process_cpu_ns().saturating_sub(clock::thread_cpu_ns()),
         }
     }
@@ -39,7 +39,7 @@ impl Observed<'_> {
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) devices: Vec<DeviceTraffic>,
-    /// None where it can't be known.
+    /// None where they were not counted.
     pub(super) worker_requests: Option<u64>,
     pub(super) worker_cpu_ns: u64,
 }

@@ -2,7 +2,7 @@
 
 use crate::model::cell::{FileState, Method, Role};
 use crate::model::facts::{DeviceFacts, DeviceKind};
-use crate::model::record::Cell;
+use crate::model::record::{Cell, Handed};
 use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{digits3, show_amount, show_ns, show_percent};
 
@@ -110,51 +110,24 @@ pub(super) fn no_fua(case: &Case<'_>) -> Option<Explanation> {
 
 /// io_uring handed writes to threads of its own.
 pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
-    let found: Vec<(&Cell, Workers)> = case
+    let found: Vec<(&Cell, Handed, f64)> = case
         .cells
         .iter()
-        .filter_map(|&cell| Some((cell, Workers::of(cell)?)))
-        .filter(|(_, workers)| workers.requests as f64 > MATTERS * workers.ops as f64)
+        .filter_map(|&cell| Some((cell, cell.handed?, cell.handed?.share()?)))
+        .filter(|(_, _, share)| *share > MATTERS)
         .collect();
-    let (cell, workers) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
-    let cpu = workers.cpu_ns.map_or_else(String::new, |ns| {
-        format!(
-            ", which used {} of processor time per write",
-            show_ns(ns as f64 / workers.ops as f64)
-        )
-    });
+    let (cell, handed, share) = typical(&found, |(cell, _, _)| cell.spec.axes.size_bytes)?;
     let text = format!(
-        "io_uring handed {} of the {} writes to worker threads{cpu}: a write that would block, as \
+        "io_uring handed {} of the {} writes to worker threads, which used {} of processor time per \
+         write: a write that would block, as \
          one that allocates, can't be issued from the submitting thread. That time is the kernel's, \
          not the device's; --engine sync shows the write without it.",
-        show_percent(workers.requests as f64 / workers.ops as f64),
+        show_percent(*share),
         name(cell),
+        show_ns(handed.worker_cpu_ns as f64 / handed.ops as f64),
     );
-    let cells = found.iter().map(|&(cell, _)| cell);
+    let cells = found.iter().map(|&(cell, _, _)| cell);
     Some(case.explain(Kind::Fact, cells, text))
-}
-
-/// What io_uring's worker threads did for a cell, in the slices in which that is known.
-struct Workers {
-    ops: u64,
-    requests: u64,
-    cpu_ns: Option<u64>,
-}
-
-impl Workers {
-    fn of(cell: &Cell) -> Option<Workers> {
-        let known = || {
-            cell.slices
-                .iter()
-                .filter(|slice| slice.worker_requests.is_some())
-        };
-        let ops: u64 = known().map(|slice| slice.ops).sum();
-        (ops > 0).then(|| Workers {
-            ops,
-            requests: known().filter_map(|slice| slice.worker_requests).sum(),
-            cpu_ns: known().map(|slice| slice.worker_cpu_ns).sum(),
-        })
-    }
 }
 
 /// A partition whose blocks straddle those of its disk.

@@ -3,7 +3,7 @@
 use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
 use crate::model::fixture::{Builder, DISK, PerWrite};
-use crate::model::record::{BaselineKind, Record};
+use crate::model::record::{BaselineKind, Handed, Record};
 use crate::model::trace::{Class, ClassTraffic};
 
 /// A plain overwrite.
@@ -242,10 +242,11 @@ fn a_cache_that_nobody_flushes_is_a_danger_and_comes_first() {
 fn worker_threads_are_told_with_their_share_and_time() {
     let with = |requests| {
         let mut record = one(FileState::Overwrite, IN_PLACE);
-        for slice in &mut record.cells[0].slices {
-            slice.worker_requests = Some(requests);
-            slice.worker_cpu_ns = Some(100 * 34_000);
-        }
+        record.cells[0].handed = Some(Handed {
+            ops: 100,
+            requests,
+            worker_cpu_ns: 100 * 34_000,
+        });
         record
     };
     says(

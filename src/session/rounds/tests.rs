@@ -56,6 +56,7 @@ impl Slicer for Device {
         Ok(Outcome {
             slice,
             histogram,
+            handed: None,
             failed: None,
             notes: Vec::new(),
         })
