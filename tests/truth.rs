@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use syncprof::analyse::interval::Interval;
 use syncprof::analyse::{gap, stop};
-use syncprof::engine::{self, Data, Distribution, Lane, Limits, NullModel, Spec, To};
+use syncprof::engine::{self, Crew, Data, Distribution, Lane, Limits, NullModel, Spec, To};
 use syncprof::model::cell::{Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload};
 use syncprof::model::cell::{RingOptions, Role};
 use syncprof::model::facts::Host;
@@ -23,6 +23,7 @@ struct Known {
     now_ns: u64,
     models: [Distribution; 2],
     drift: fastrand::Rng,
+    crew: Crew,
 }
 
 impl Slicer for Known {
@@ -62,8 +63,14 @@ impl Slicer for Known {
                 servers: 1,
             }),
         };
-        let sample = engine::run(vec![lane], &spec, &AtomicBool::new(false), &mut |_| {})
-            .map_err(|error| SliceError::Fatal(error.into()))?;
+        let sample = engine::run(
+            &mut self.crew,
+            vec![lane],
+            &spec,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+        .map_err(|error| SliceError::Fatal(error.into()))?;
         self.now_ns += sample.elapsed_ns;
         Ok(Outcome {
             slice: Slice {
@@ -191,6 +198,7 @@ fn run(seed: u64, raw: Distribution, file: Distribution) -> gap::Gap {
     };
     let mut record = record(seed, &pace);
     let mut known = Known {
+        crew: Crew::default(),
         now_ns: 0,
         models: [raw, file],
         drift: fastrand::Rng::with_seed(!seed),

@@ -38,10 +38,11 @@ impl Job<'_> {
     /// Does the job, in the thread that calls this. None if another job could not be made ready,
     /// so that none started.
     pub(super) fn work(self) -> Result<Option<Measured>, EngineError> {
+        let begun_ns = thread_cpu_ns();
         let mut measured = self.measured()?;
         if let Some(measured) = &mut measured {
             // Taken last: what it takes to tear the ring down is this thread's work too.
-            measured.cpu_ns = thread_cpu_ns();
+            measured.cpu_ns = thread_cpu_ns() - begun_ns;
         }
         Ok(measured)
     }

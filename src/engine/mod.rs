@@ -4,6 +4,7 @@
 //! calls, or nothing. `drive` is the one loop that measures, whatever the port.
 
 mod check;
+mod crew;
 mod drive;
 mod error;
 mod gate;
@@ -21,7 +22,6 @@ mod uring;
 mod tests;
 
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::Duration;
 
 use gate::Gate;
@@ -31,6 +31,7 @@ use crate::model::sample::Sample;
 use crate::sys::ring;
 use crate::sys::root::Root;
 
+pub use crew::Crew;
 pub use error::{EngineError, explain};
 pub use latency::{Distribution, NullModel};
 pub use spec::{Data, Lane, Limits, Spec, To};
@@ -44,7 +45,7 @@ pub fn probe(root: &Root) -> Result<(), EngineError> {
     ring::probe().map_err(|error| error::from_setup(error, root))
 }
 
-/// Runs `lanes`, each in a thread of its own, until the limits of `spec` are reached, a lane's
+/// Runs `lanes`, each in a thread of `crew`, until the limits of `spec` are reached, a lane's
 /// pass ends or `stop` is set; what is in flight is then waited for, however long that takes. Gives
 /// what all lanes measured together. A write that fails or is cut short ends its own lane and is
 /// told in the sample.
@@ -52,6 +53,7 @@ pub fn probe(root: &Root) -> Result<(), EngineError> {
 /// Calls `waiting` about every second, with the time since the call, so that a watchdog can tell a
 /// hang.
 pub fn run(
+    crew: &mut Crew,
     lanes: Vec<Lane<'_>>,
     spec: &Spec,
     stop: &AtomicBool,
@@ -65,40 +67,17 @@ pub fn run(
         0
     };
     let gate = Gate::default();
-    let results = thread::scope(|scope| {
-        let threads: Vec<_> = lanes
-            .into_iter()
-            .zip(0..)
-            .map(|(lane, index)| {
-                let job = Job {
-                    lane,
-                    spec,
-                    index,
-                    jobs: jobs as u64,
-                    seat: gate.seat(),
-                    stop,
-                };
-                // A thread that can't be had drops its job, and with it the seat, so that the
-                // gate knows.
-                thread::Builder::new()
-                    .name(format!("job-{index}"))
-                    .spawn_scoped(scope, move || job.work())
-            })
-            .collect();
-        gate.conduct(jobs, lead_ns, waiting);
-        threads
-            .into_iter()
-            .map(|thread| match thread.map(thread::ScopedJoinHandle::join) {
-                Ok(Ok(result)) => result,
-                // A bug, not a state of the world: let it be seen as what it is.
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(source) => Err(EngineError::Setup {
-                    what: "a thread for each job".into(),
-                    source,
-                }),
-            })
-            .collect::<Result<Vec<_>, _>>()
-    })?;
+    let work = lanes.into_iter().zip(0..).map(|(lane, index)| Job {
+        lane,
+        spec,
+        index,
+        jobs: jobs as u64,
+        seat: gate.seat(),
+        stop,
+    });
+    let conduct = || gate.conduct(jobs, lead_ns, waiting);
+    let results = crew.work(work.collect(), Job::work, conduct)?;
+    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(meter::merge(
         results.into_iter().flatten().collect(),
         spec.interval_ns,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
-use crate::engine::{self, Data, EngineError, Lane, Limits, To};
+use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
@@ -44,6 +44,7 @@ pub struct Bench<'a> {
     /// else write them with what they hold already.
     payloads: fastrand::Rng,
     stalled: Stalled<'a>,
+    crew: Crew,
 }
 
 impl<'a> Bench<'a> {
@@ -92,6 +93,7 @@ impl<'a> Bench<'a> {
             traced_devices,
             payloads: fastrand::Rng::with_seed(!record.run.seed),
             stalled,
+            crew: Crew::default(),
         })
     }
 
@@ -198,6 +200,7 @@ impl<'a> Bench<'a> {
         let driver = Driver {
             spec: &plan.spec,
             seed: ask.seed,
+            crew: &mut self.crew,
             payloads: &mut self.payloads,
             max_ops: ask.max_ops,
             payload: self.payload,
@@ -224,7 +227,15 @@ impl Slicer for Bench<'_> {
     }
 
     fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
+        if ask.count_handed {
+            // Only threads that begin from now on are counted in.
+            self.crew = Crew::default();
+        }
         let driven = self.drive(index, ask, None)?;
+        if ask.count_handed {
+            // The counter leaves its traces in a thread.
+            self.crew = Crew::default();
+        }
         let target = &self.targets[self.cells[index].target];
         let note = |text: &String| Note {
             level: Level::Fallback,
@@ -289,6 +300,7 @@ struct Driven {
 struct Driver<'a> {
     spec: &'a CellSpec,
     seed: u64,
+    crew: &'a mut Crew,
     payloads: &'a mut fastrand::Rng,
     max_ops: u64,
     payload: Payload,
@@ -374,7 +386,7 @@ impl Driver<'_> {
             null: None,
         };
         let limit = Duration::from_nanos(left.hard_ns);
-        engine::run(lanes, &spec, self.stop, &mut |since| {
+        engine::run(self.crew, lanes, &spec, self.stop, &mut |since| {
             if let Some(over) = since.checked_sub(limit) {
                 (self.stalled)(self.spec, over);
             }

@@ -305,7 +305,14 @@ fn one_job_that_cannot_start_ends_the_run_without_a_write() {
         ..nothing()
     };
     let spec = one_pass(EngineKind::Uring, Method::None, 1);
-    let error = run(vec![good, bad], &spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    let error = run(
+        &mut Crew::default(),
+        vec![good, bad],
+        &spec,
+        &AtomicBool::new(false),
+        &mut |_| {},
+    )
+    .unwrap_err();
     assert!(error.to_string().starts_with("job 1: "), "{error}");
     assert!(content(&file).iter().all(|&byte| byte == 0));
 }

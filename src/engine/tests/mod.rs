@@ -55,7 +55,14 @@ pub(super) fn ops(count: u64) -> Limits {
 
 /// Runs without a signal to stop.
 pub(super) fn go(lanes: Vec<Lane<'_>>, spec: &Spec) -> Sample {
-    run(lanes, spec, &AtomicBool::new(false), &mut |_| {}).unwrap()
+    run(
+        &mut Crew::default(),
+        lanes,
+        spec,
+        &AtomicBool::new(false),
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 #[test]
@@ -84,7 +91,14 @@ fn what_a_lane_finds_out_is_refused_too() {
             "can't be made",
         ),
     ] {
-        let error = run(vec![lane], &spec, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+        let error = run(
+            &mut Crew::default(),
+            vec![lane],
+            &spec,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+        .unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
 }

@@ -1,5 +1,7 @@
 //! What is measured, held against known truths on the null engine's virtual clock.
 
+use std::thread;
+
 use super::*;
 
 fn model(latency: Distribution, servers: u32) -> Option<NullModel> {
@@ -262,6 +264,7 @@ fn runs_of_one_seed_are_equal() {
 #[test]
 fn a_stop_before_the_start_measures_nothing() {
     let sample = run(
+        &mut Crew::default(),
         vec![nothing()],
         &spec(),
         &AtomicBool::new(true),
@@ -286,7 +289,14 @@ fn a_stop_ends_an_endless_run_with_what_was_measured() {
             thread::sleep(Duration::from_millis(20));
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        run(vec![nothing()], &endless, &stop, &mut |_| {}).unwrap()
+        run(
+            &mut Crew::default(),
+            vec![nothing()],
+            &endless,
+            &stop,
+            &mut |_| {},
+        )
+        .unwrap()
     });
     assert!(sample.ops > 0);
     assert_eq!(sample.histogram.len(), sample.ops);
