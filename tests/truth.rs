@@ -73,22 +73,7 @@ impl Slicer for Known {
         .map_err(|error| SliceError::Fatal(error.into()))?;
         self.now_ns += sample.elapsed_ns;
         Ok(Outcome {
-            slice: Slice {
-                round: 0,
-                position: 0,
-                started_ns: 0,
-                ops: sample.ops,
-                bytes: sample.bytes,
-                elapsed_ns: sample.elapsed_ns,
-                errors: 0,
-                histogram_v2: String::new(),
-                out_of_range: sample.out_of_range,
-                interval_ns: sample.interval_ns,
-                interval_ops: Vec::new(),
-                truncating_opens_ns: Vec::new(),
-                worker_cpu_ns: None,
-                devices: Vec::new(),
-            },
+            slice: Slice::of(&sample),
             histogram: sample.histogram,
             handed: None,
             failed: None,

@@ -304,6 +304,8 @@ pub(crate) fn slice(
         },
         worker_cpu_ns: None,
         devices: Vec::new(),
+        process: None,
+        filesystem: None,
     }
 }
 

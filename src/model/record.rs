@@ -8,9 +8,9 @@ use thiserror::Error;
 use super::cell::{CellSpec, Payload};
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
-use super::sample::latency_histogram;
+use super::sample::{Sample, latency_histogram};
 use super::trace::Traced;
-use super::traffic::DeviceTraffic;
+use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
 
 /// The version of the record's form that this program writes and reads.
 pub const SCHEMA: &str = "syncprof.record/1";
@@ -336,6 +336,37 @@ pub struct Slice {
     pub worker_cpu_ns: Option<u64>,
     /// What each device of the stack counted, pauses between passes left out.
     pub devices: Vec<DeviceTraffic>,
+    /// What the process took of the machine, pauses between passes left out.
+    #[serde(default)]
+    pub process: Option<ProcessCount>,
+    /// What the directory's filesystem counted, pauses between passes left out.
+    #[serde(default)]
+    pub filesystem: Option<FsCount>,
+}
+
+impl Slice {
+    /// What the engine measured; `round`, `position`, `started_ns`, the histogram and the counters
+    /// are still to be filled in.
+    pub fn of(sample: &Sample) -> Slice {
+        Slice {
+            round: 0,
+            position: 0,
+            started_ns: 0,
+            ops: sample.ops,
+            bytes: sample.bytes,
+            elapsed_ns: sample.elapsed_ns,
+            errors: sample.errors,
+            histogram_v2: String::new(),
+            out_of_range: sample.out_of_range,
+            interval_ns: sample.interval_ns,
+            interval_ops: sample.interval_ops.clone(),
+            truncating_opens_ns: Vec::new(),
+            worker_cpu_ns: None,
+            devices: Vec::new(),
+            process: None,
+            filesystem: None,
+        }
+    }
 }
 
 /// Something that the reader should know.

@@ -79,3 +79,88 @@ pub struct DeviceTraffic {
     /// The difference of the counters after and before.
     pub counted: BlockStat,
 }
+
+/// What this process took of the machine over one slice (getrusage(2)), io_uring's worker threads
+/// included. The kernel divides the processor time between user and system by what its clock ticks
+/// found, so the sum is exact and each part is an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessCount {
+    /// Processor time of the program's own instructions.
+    pub user_ns: u64,
+    /// Processor time of the kernel on its behalf.
+    pub system_ns: u64,
+    /// Times that a thread gave its processor away, to wait.
+    pub voluntary_switches: u64,
+    /// Times that a thread's processor was taken away.
+    pub involuntary_switches: u64,
+}
+
+impl ProcessCount {
+    /// The difference to an earlier reading.
+    #[must_use]
+    pub fn since(&self, before: &ProcessCount) -> ProcessCount {
+        ProcessCount {
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            voluntary_switches: self
+                .voluntary_switches
+                .saturating_sub(before.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
+        }
+    }
+
+    /// The sum of two differences.
+    #[must_use]
+    pub fn plus(&self, other: &ProcessCount) -> ProcessCount {
+        ProcessCount {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+/// What a filesystem counted of its own work over one slice, each where it counts that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FsCount {
+    /// ext3 and ext4: transactions that were committed (`/proc/fs/jbd2/*/info`).
+    pub jbd2_transactions: Option<u64>,
+    /// ext4: KiB written since the mount (`session_write_kbytes` in `/sys/fs/ext4/*`). The kernel
+    /// makes it from the block device's own counter, so it tells nothing beyond that
+    /// (session_write_kbytes_show() in fs/ext4/sysfs.c).
+    pub ext4_written_kib: Option<u64>,
+    /// XFS: its log (`/sys/fs/xfs/*/stats/stats`).
+    pub xfs_log: Option<XfsLogCount>,
+}
+
+impl FsCount {
+    /// The sum of two differences; none of what one of them doesn't have.
+    #[must_use]
+    pub fn plus(&self, other: &FsCount) -> FsCount {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let log = self.xfs_log.zip(other.xfs_log);
+        FsCount {
+            jbd2_transactions: sum(self.jbd2_transactions, other.jbd2_transactions),
+            ext4_written_kib: sum(self.ext4_written_kib, other.ext4_written_kib),
+            xfs_log: log.map(|(one, other)| XfsLogCount {
+                writes: one.writes + other.writes,
+                bytes: one.bytes + other.bytes,
+                forces: one.forces + other.forces,
+            }),
+        }
+    }
+}
+
+/// What XFS wrote to its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XfsLogCount {
+    /// Log buffers written.
+    pub writes: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Times that somebody wanted the log on disk.
+    pub forces: u64,
+}

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, explain, gap, trunc};
+use crate::analyse::{amplify, effort, explain, gap, trunc};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
-/// a device counted), `explanations` and `warnings` beside them.
+/// a device counted), `effort` (of each cell, per write), `explanations` and `warnings` beside them.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -23,6 +23,8 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "amplification".to_owned(),
             serde_json::to_value(amplification)?,
         );
+        let efforts = effort::efforts(record);
+        keys.insert("effort".to_owned(), serde_json::to_value(efforts)?);
         let explanations = explain::explanations(record);
         keys.insert(
             "explanations".to_owned(),

@@ -3,6 +3,7 @@
 mod anatomy;
 mod answer;
 mod describe;
+mod effort;
 mod figures;
 pub mod inventory;
 mod json;

@@ -1,6 +1,7 @@
 //! What a report shows, as labelled text. Formats lay it out and compute nothing.
 
 use crate::analyse::amplify::{Amplification, amplifications};
+use crate::analyse::effort::{Effort, efforts};
 use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
 use crate::analyse::stop::imprecise_cells;
@@ -8,7 +9,7 @@ use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, notes, tables, traffic};
+use super::{anatomy, answer, describe, effort, notes, tables, traffic};
 
 /// A whole report.
 pub(super) struct View {
@@ -165,6 +166,7 @@ pub(super) struct Study<'a> {
     pub(super) gaps: Vec<Gap>,
     pub(super) penalties: Vec<TruncPenalty>,
     pub(super) amplifications: Vec<Amplification>,
+    pub(super) efforts: Vec<Effort>,
     pub(super) explanations: Vec<Explanation>,
     /// Cells whose headline figure did not reach the precision.
     pub(super) imprecise: Vec<String>,
@@ -206,6 +208,13 @@ impl<'a> Study<'a> {
             .find(|counted| counted.cell == cell.spec.id)
     }
 
+    /// What a cell's writes took of the processor and the journal.
+    pub(super) fn effort(&self, cell: &Cell) -> Option<&Effort> {
+        self.efforts
+            .iter()
+            .find(|effort| effort.cell == cell.spec.id)
+    }
+
     /// The gap that a file cell is one side of.
     pub(super) fn gap(&self, file: &Cell) -> Option<&Gap> {
         self.gaps.iter().find(|gap| gap.file_cell == file.spec.id)
@@ -238,6 +247,7 @@ fn study(record: &Record) -> Study<'_> {
         gaps: gaps(record),
         penalties: trunc_penalties(record),
         amplifications: amplifications(record),
+        efforts: efforts(record),
         explanations: explanations(record),
         imprecise: imprecise_cells(record, record.run.precision),
     }
@@ -273,6 +283,7 @@ fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
         answers: answer::answers(study, target, &cells),
         tables: traffic::counters_table(study, &sides, &varied)
             .into_iter()
+            .chain(effort::table(study, &sides, &varied))
             .chain(traffic::share_table(study, &cells))
             .collect(),
         why: anatomy::why(study, target),

@@ -12,6 +12,7 @@ use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role}
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
+use crate::observe::fsstat::FsStat;
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
@@ -63,11 +64,16 @@ impl<'a> Bench<'a> {
                 .map(|t| t.stack.iter().map(|d| d.dev).collect())
                 .unwrap_or_default()
         };
+        let mount_of = |id: &str| {
+            let target = record.targets.iter().find(|target| target.id == id);
+            target.and_then(|target| target.mount.as_ref())
+        };
         let targets: Vec<Target> = places
             .into_iter()
             .map(|(id, place)| Target {
                 stack: stack_of(&id),
                 scope: traced::scope(root, record, &id),
+                filesystem: mount_of(&id).map(|mount| FsStat::of(root, mount)),
                 id,
                 place,
                 fds: Vec::new(),
@@ -208,6 +214,7 @@ impl<'a> Bench<'a> {
             observed: Observed {
                 root: self.root,
                 stack: &target.stack,
+                filesystem: target.filesystem.as_ref(),
             },
             workers: ask
                 .count_handed
@@ -252,20 +259,12 @@ impl Slicer for Bench<'_> {
                 worker_cpu_ns: driven.tally.worker_cpu_ns,
             }),
             slice: Slice {
-                round: 0,
-                position: 0,
-                started_ns: 0,
-                ops: sample.ops,
-                bytes: sample.bytes,
-                elapsed_ns: sample.elapsed_ns,
-                errors: sample.errors,
-                histogram_v2: String::new(),
-                out_of_range: sample.out_of_range,
-                interval_ns: sample.interval_ns,
-                interval_ops: sample.interval_ops,
                 truncating_opens_ns: driven.truncating_opens_ns,
                 worker_cpu_ns: Some(driven.tally.worker_cpu_ns),
                 devices: driven.tally.devices,
+                process: driven.tally.process,
+                filesystem: driven.tally.filesystem,
+                ..Slice::of(&sample)
             },
             histogram: sample.histogram,
         })

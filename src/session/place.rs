@@ -5,6 +5,7 @@ use nix::fcntl::OFlag;
 use crate::guard::{GrantedFd, Refusal, WriteGrant};
 use crate::model::facts::DevId;
 use crate::observe::attribute::Scope;
+use crate::observe::fsstat::FsStat;
 use crate::scratch::Scratch;
 
 /// Where a target's writes go.
@@ -24,6 +25,8 @@ pub(super) struct Target {
     pub(super) place: Place,
     /// Its devices, whose counters are read.
     pub(super) stack: Vec<DevId>,
+    /// The counters of its filesystem; none of a device.
+    pub(super) filesystem: Option<FsStat>,
     /// What tracing must know of it; none where it lies on no block device.
     pub(super) scope: Option<Scope>,
     /// Open for the whole run: closing a device that was open for writing makes udev probe it

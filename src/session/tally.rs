@@ -2,9 +2,10 @@
 //! what is prepared between passes doesn't count.
 
 use crate::model::facts::DevId;
-use crate::model::traffic::{BlockStat, DeviceTraffic};
-use crate::observe::blockstat;
+use crate::model::traffic::{BlockStat, DeviceTraffic, FsCount, ProcessCount};
+use crate::observe::fsstat::FsStat;
 use crate::observe::workers::Workers;
+use crate::observe::{blockstat, fsstat, process};
 use crate::sys::clock;
 use crate::sys::root::Root;
 
@@ -13,6 +14,8 @@ use crate::sys::root::Root;
 pub(super) struct Observed<'a> {
     pub(super) root: &'a Root,
     pub(super) stack: &'a [DevId],
+    /// The filesystem of a directory.
+    pub(super) filesystem: Option<&'a FsStat>,
 }
 
 /// One reading.
@@ -21,6 +24,8 @@ pub(super) struct Reading {
     worker_requests: Option<u64>,
     /// Processor time of all threads but the calling one.
     other_cpu_ns: u64,
+    process: Option<ProcessCount>,
+    filesystem: Option<FsCount>,
 }
 
 impl Observed<'_> {
@@ -31,6 +36,8 @@ impl Observed<'_> {
             devices: self.stack.iter().map(counters).collect(),
             worker_requests: workers.and_then(Workers::read),
             other_cpu_ns: clock::process_cpu_ns().saturating_sub(clock::thread_cpu_ns()),
+            process: process::read(),
+            filesystem: self.filesystem.map(FsStat::read),
         }
     }
 }
@@ -42,6 +49,8 @@ pub(super) struct Tally {
     /// None where they were not counted.
     pub(super) worker_requests: Option<u64>,
     pub(super) worker_cpu_ns: u64,
+    pub(super) process: Option<ProcessCount>,
+    pub(super) filesystem: Option<FsCount>,
 }
 
 impl Tally {
@@ -60,6 +69,14 @@ impl Tally {
         if let Some((before, after)) = before.worker_requests.zip(after.worker_requests) {
             let handed = after.saturating_sub(before);
             self.worker_requests = Some(self.worker_requests.unwrap_or(0) + handed);
+        }
+        if let Some((before, after)) = before.process.zip(after.process) {
+            let counted = after.since(&before);
+            self.process = Some(self.process.map_or(counted, |sum| sum.plus(&counted)));
+        }
+        if let Some((before, after)) = before.filesystem.zip(after.filesystem) {
+            let counted = fsstat::since(&after, &before);
+            self.filesystem = Some(self.filesystem.map_or(counted, |sum| sum.plus(&counted)));
         }
         let threads_ns = after.other_cpu_ns.saturating_sub(before.other_cpu_ns);
         self.worker_cpu_ns += threads_ns.saturating_sub(jobs_cpu_ns);
@@ -80,6 +97,14 @@ mod tests {
             devices: vec![(dev, Some(counted))],
             worker_requests,
             other_cpu_ns,
+            process: Some(ProcessCount {
+                voluntary_switches: writes,
+                ..ProcessCount::default()
+            }),
+            filesystem: Some(FsCount {
+                jbd2_transactions: Some(2 * writes),
+                ..FsCount::default()
+            }),
         }
     }
 
@@ -91,6 +116,8 @@ mod tests {
         assert_eq!(tally.devices.len(), 1);
         assert_eq!(tally.devices[0].counted.writes, 6);
         assert_eq!(tally.worker_requests, Some(3));
+        assert_eq!(tally.process.unwrap().voluntary_switches, 6);
+        assert_eq!(tally.filesystem.unwrap().jbd2_transactions, Some(12));
         assert_eq!(tally.worker_cpu_ns, 30);
     }
 
