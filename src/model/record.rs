@@ -261,6 +261,16 @@ pub struct Handed {
 }
 
 impl Handed {
+    /// The sum of two countings.
+    #[must_use]
+    pub fn plus(&self, other: &Handed) -> Handed {
+        Handed {
+            ops: self.ops + other.ops,
+            requests: self.requests + other.requests,
+            worker_cpu_ns: self.worker_cpu_ns + other.worker_cpu_ns,
+        }
+    }
+
     /// The share of the operations that went through a worker thread; none without an operation. An
     /// operation that failed was handed over too, and is not among `ops`.
     pub fn share(&self) -> Option<f64> {

@@ -186,7 +186,8 @@ fn read(decoder: &Decoder, bytes: &[u8], events: &mut Vec<Event>) -> u64 {
     devices.count() as u64
 }
 
-fn is_handover(event: &Event) -> bool {
+/// The event tells that io_uring handed a request to a worker thread.
+pub fn is_handover(event: &Event) -> bool {
     matches!(event.kind, Kind::AsyncWork(_))
 }
 

@@ -277,10 +277,15 @@ impl Rounds<'_> {
             };
             self.tell(Some(round), index);
             match self.slicer.traced(index, &ask) {
-                Ok(slice) => {
-                    let kept = &mut self.traced[index];
-                    slice.into_iter().for_each(|slice| kept.add(slice));
+                Ok(Some(slice)) => {
+                    // Only where the warm-up could count them has the kernel events of them.
+                    let handed = &mut self.record.cells[index].handed;
+                    if let (Some(sum), Some(more)) = (handed, slice.handed()) {
+                        *sum = sum.plus(&more);
+                    }
+                    self.traced[index].add(slice);
                 }
+                Ok(None) => {}
                 Err(SliceError::Cell(why)) => self.record.cells[index].failed = Some(why),
                 Err(SliceError::Fatal(error)) => return Err(error),
             }

@@ -6,13 +6,13 @@ use std::os::fd::BorrowedFd;
 
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
-use crate::model::record::{Level, Note, Record};
+use crate::model::record::{Handed, Level, Note, Record};
 use crate::model::sample::{OpTime, Sample};
 use crate::model::trace::{Class, ClassTraffic, Traced};
 use crate::model::traffic::BlockStat;
 use crate::observe::attribute::{self, Attributed, Request, Scope};
 use crate::observe::phases;
-use crate::observe::tracer::{NoTrace, Tracer};
+use crate::observe::tracer::{self, NoTrace, Tracer};
 use crate::sys::fiemap;
 use crate::sys::root::Root;
 use crate::target;
@@ -118,6 +118,7 @@ struct Pass {
     attributed: Attributed,
     op_times: Vec<OpTime>,
     events: u64,
+    handed: u64,
     lost: u64,
 }
 
@@ -207,6 +208,11 @@ impl<'a> Recorder<'a> {
             attributed: attribute::attribute(&trace.events, &scope),
             op_times,
             events: trace.events.len() as u64,
+            handed: trace
+                .events
+                .iter()
+                .filter(|event| tracer::is_handover(event))
+                .count() as u64,
             lost: trace.lost,
         });
         Ok(())
@@ -229,6 +235,7 @@ impl<'a> Recorder<'a> {
             ops: sample.ops,
             bytes: sample.bytes,
             elapsed_ns: sample.elapsed_ns,
+            worker_cpu_ns: tally.worker_cpu_ns,
             counted: counted.map_or_else(BlockStat::default, |device| device.counted),
             passes: self.passes,
         }
@@ -245,8 +252,21 @@ pub struct TracedSlice {
     ops: u64,
     bytes: u64,
     elapsed_ns: u64,
+    worker_cpu_ns: u64,
     counted: BlockStat,
     passes: Vec<Pass>,
+}
+
+impl TracedSlice {
+    /// What io_uring handed to worker threads; none where events were lost.
+    pub(super) fn handed(&self) -> Option<Handed> {
+        let whole = self.passes.iter().all(|pass| pass.lost == 0);
+        whole.then(|| Handed {
+            ops: self.ops,
+            requests: self.passes.iter().map(|pass| pass.handed).sum(),
+            worker_cpu_ns: self.worker_cpu_ns,
+        })
+    }
 }
 
 /// All traced slices of a cell so far.

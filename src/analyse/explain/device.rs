@@ -118,12 +118,14 @@ pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
         .collect();
     let (cell, handed, share) = typical(&found, |(cell, _, _)| cell.spec.axes.size_bytes)?;
     let text = format!(
-        "io_uring handed {} of the {} writes to worker threads, which used {} of processor time per \
-         write: a write that would block, as \
+        "io_uring handed {} of the {} writes to worker threads ({} of {} that were watched), which used {} of \
+         processor time per write: a write that would block, as \
          one that allocates, can't be issued from the submitting thread. That time is the kernel's, \
          not the device's; --engine sync shows the write without it.",
         show_percent(*share),
         name(cell),
+        handed.requests.min(handed.ops),
+        handed.ops,
         show_ns(handed.worker_cpu_ns as f64 / handed.ops as f64),
     );
     let cells = found.iter().map(|&(cell, _, _)| cell);
