@@ -95,7 +95,8 @@ enum Layout {
         transaction: Field,
     },
     AsyncWork {
-        user_data: Field,
+        /// Since Linux 5.18.
+        user_data: Option<Field>,
     },
 }
 
@@ -120,7 +121,7 @@ impl Decoder {
                 transaction: format.field("transaction")?,
             },
             Meaning::AsyncWork => Layout::AsyncWork {
-                user_data: format.field("user_data")?,
+                user_data: format.optional("user_data"),
             },
         };
         // The fields that all events have are at the same place in each.
@@ -148,7 +149,10 @@ impl Decoder {
                 transaction: transaction.unsigned(raw)? as u32,
             }),
             Layout::AsyncWork { user_data } => Kind::AsyncWork(Handover {
-                user_data: user_data.unsigned(raw)?,
+                user_data: match user_data {
+                    Some(user_data) => Some(user_data.unsigned(raw)?),
+                    None => None,
+                },
             }),
         })
     }

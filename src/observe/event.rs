@@ -97,8 +97,10 @@ pub enum CommitStep {
 /// A request that io_uring handed to a worker thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handover {
-    /// As the program gave it with the request.
-    pub user_data: u64,
+    /// As the program gave it with the request; none where the kernel doesn't tell, as before
+    /// Linux 5.18.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<u64>,
 }
 
 /// A thread's name as the kernel keeps it: at most 15 bytes, then zeroes (TASK_COMM_LEN).
@@ -224,8 +226,9 @@ mod tests {
             Kind::BioComplete(failed),
             Kind::JournalCommit(commit),
             Kind::AsyncWork(Handover {
-                user_data: u64::MAX,
+                user_data: Some(u64::MAX),
             }),
+            Kind::AsyncWork(Handover { user_data: None }),
         ] {
             let event = Event { kind, ..written() };
             let line = serde_json::to_string(&event).unwrap();
