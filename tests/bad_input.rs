@@ -3,9 +3,8 @@
 mod support;
 
 use std::fs;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
+use support::seccomp::without;
 use support::{Loop, Mount, Program, cells, ran};
 
 #[test]
@@ -148,35 +147,6 @@ fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
     drop(device);
 }
 
-/// Makes a system call fail in the command, as the seccomp profiles of container runtimes do.
-#[allow(unsafe_code)]
-fn without(call: libc::c_long, command: &mut Command) -> &mut Command {
-    let (load, jump, give) = (0x20, 0x15, 0x06); // BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
-    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let program = [
-        op(load, 0, 0, 0), // seccomp_data.nr
-        op(jump, 0, 1, call as u32),
-        op(give, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        op(give, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let install = move || {
-        let mut program = program;
-        let filter = libc::sock_fprog {
-            len: 4,
-            filter: program.as_mut_ptr(),
-        };
-        // SAFETY: both calls are async-signal-safe system calls, and `filter` with its program
-        // lives through the second, which copies it.
-        let done = unsafe {
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
-        };
-        done.then_some(()).ok_or_else(std::io::Error::last_os_error)
-    };
-    // SAFETY: the closure makes two system calls and allocates nothing.
-    unsafe { command.pre_exec(install) }
-}
-
 #[test]
 fn blocked_io_uring_is_told_with_its_cause_and_the_ways_out() {
     needs_root!();
@@ -195,7 +165,7 @@ fn blocked_io_uring_is_told_with_its_cause_and_the_ways_out() {
     ];
     let blocked = |more: &[&str]| {
         let mut command = program.command(&[&args[..], more].concat());
-        ran(without(libc::SYS_io_uring_setup, &mut command)
+        ran(without(libc::SYS_io_uring_setup, libc::EPERM, &mut command)
             .output()
             .unwrap())
     };
@@ -233,7 +203,7 @@ fn a_ring_that_cannot_be_entered_fails_its_cells_and_hangs_nothing() {
             "1",
         ];
         let mut command = program.command(&args);
-        ran(without(libc::SYS_io_uring_enter, &mut command)
+        ran(without(libc::SYS_io_uring_enter, libc::EPERM, &mut command)
             .output()
             .unwrap())
         .exits(1)

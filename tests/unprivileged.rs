@@ -47,26 +47,26 @@ impl Nobody {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        self.run_by(Command::new("setpriv"), args)
+        self.run_with(&["--clear-groups"], args)
+    }
+
+    /// Runs the program with more options of setpriv(1), which must say what groups it is in.
+    fn run_with(&self, options: &[&str], args: &[&str]) -> Ran {
+        self.run_by(Command::new("setpriv"), options, args)
     }
 
     /// Runs the program with a limit on locked memory, in bytes.
     fn run_under(&self, memlock: u32, args: &[&str]) -> Ran {
         let mut command = Command::new("prlimit");
         command.args([&format!("--memlock={memlock}"), "setpriv"]);
-        self.run_by(command, args)
+        self.run_by(command, &["--clear-groups"], args)
     }
 
-    fn run_by(&self, mut command: Command, args: &[&str]) -> Ran {
-        command.args([
-            "--reuid",
-            "65534",
-            "--regid",
-            "65534",
-            "--clear-groups",
-            "--",
-        ]);
+    fn run_by(&self, mut command: Command, options: &[&str], args: &[&str]) -> Ran {
+        command.args(["--reuid", "65534", "--regid", "65534"]);
         command
+            .args(options)
+            .arg("--")
             .arg(&self.program)
             .args(args)
             .current_dir(self.data());
@@ -137,4 +137,64 @@ fn locked_memory_for_one_ring_does_for_many_in_a_row() {
     ];
     let ran = nobody.run_under(1_500_000, &args).exits(0);
     assert!(!ran.stderr.contains("register"), "{ran:#?}");
+}
+
+/// Standard error has one line of what the kernel doesn't tell, and it holds these texts.
+#[track_caller]
+fn one_line_of_what_is_missing(ran: &Ran, parts: &[&str]) {
+    let told: Vec<&str> = ran
+        .stderr
+        .lines()
+        .filter(|line| line.contains("not traced") || line.contains("not counted"))
+        .collect();
+    assert_eq!(told.len(), 1, "{ran:#?}");
+    for part in parts {
+        assert!(told[0].contains(part), "no {part:?} in {ran:#?}");
+    }
+}
+
+#[test]
+fn without_the_kernels_events_counters_still_tell() {
+    needs_root!();
+    let nobody = Nobody::new();
+    let device = Loop::new(16);
+    // Whoever is in the group of disks may open one.
+    let as_member = ["--groups", "disk"];
+    let node = device.node();
+    for (options, args) in [
+        (&["--clear-groups"][..], ["file", "."]),
+        (&as_member, ["raw", node]),
+    ] {
+        let args = [&args[..], QUICK].concat();
+        let ran = nobody.run_with(options, &args).exits(0);
+        let ran = ran.prints("ampl.").prints("flushes");
+        one_line_of_what_is_missing(&ran, &["tracefs is root's", "run as root"]);
+        nobody
+            .run_with(options, &[&args[..], &["--trace", "on"]].concat())
+            .exits(4)
+            .says_one_line("run as root");
+    }
+}
+
+/// Tracefs may be readable without the right to record, and the right without the memory for it.
+#[test]
+fn what_a_user_with_some_capabilities_lacks_is_told() {
+    needs_root!();
+    let nobody = Nobody::new();
+    let run = |capabilities: &str, memlock: &str| {
+        let mut command = Command::new("prlimit");
+        command.args([&format!("--memlock={memlock}"), "setpriv"]);
+        let options = ["--inh-caps", capabilities, "--ambient-caps", capabilities];
+        let options = [&["--clear-groups"], &options[..]].concat();
+        let args = [&["file", "."], QUICK].concat();
+        nobody.run_by(command, &options, &args).exits(0)
+    };
+    let reads = run("+dac_read_search", "8388608");
+    one_line_of_what_is_missing(&reads, &["kernel.perf_event_paranoid is", "CAP_PERFMON"]);
+    // perfmon is newer than some setpriv(1).
+    let little = run("+dac_read_search,+cap_38", "1000000");
+    one_line_of_what_is_missing(&little, &["locked memory: ulimit -l"]);
+    let enough = run("+dac_read_search,+cap_38", "1000000000");
+    assert!(!enough.stderr.contains("not traced"), "{enough:#?}");
+    enough.prints("Anatomy");
 }

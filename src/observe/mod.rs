@@ -9,6 +9,7 @@ pub mod format;
 pub mod fsstat;
 pub mod phases;
 pub mod process;
+mod refused;
 pub mod rwbs;
 mod tracefs;
 pub mod tracer;

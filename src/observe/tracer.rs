@@ -10,11 +10,11 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use thiserror::Error;
-
 use super::decode::{Decoder, KNOWN, Known, kernel_dev};
 use super::event::{Event, Kind};
 use super::format::{Format, FormatError};
+use super::refused;
+pub use super::refused::NoTrace;
 use super::tracefs::{self, Unreadable};
 use crate::model::facts::DevId;
 use crate::sys::perf::{Group, Records, Tracepoint};
@@ -31,16 +31,6 @@ const RING_BYTES: usize = 8 << 20;
 /// What is still missing after so many looks was dropped.
 const TAKES: u32 = 10;
 const UNDERWAY: Duration = Duration::from_micros(200);
-
-/// Why nothing can be traced, in words for one line.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{reason}; {remedy}")]
-pub struct NoTrace {
-    /// What was tried and what the kernel said.
-    pub reason: String,
-    /// What to do about it.
-    pub remedy: String,
-}
 
 /// What was recorded between a start and a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,40 +71,26 @@ impl Tracer {
         // No filter would let all devices through.
         let filter = (!devices.is_empty()).then(|| CString::new(filter(devices)));
         let Some(Ok(filter)) = filter else {
-            return Err(NoTrace {
-                reason: "there is no block device to trace".into(),
-                remedy: "trace a target that lies on one".into(),
-            });
+            return Err(NoTrace::new(
+                "there is no block device to trace",
+                "trace a target that lies on one",
+            ));
         };
-        let mut decoder = Decoder::default();
-        let mut tracepoints = Vec::new();
-        for known in &KNOWN {
-            let path = format!("events/{}/format", known.path);
-            let text = match tracefs::read(root, &path) {
-                Ok(text) => text,
-                Err(Unreadable::Absent) if !known.needed => continue,
-                Err(why) => return Err(unreadable(root, &path, why)),
-            };
-            let format = match learn(&mut decoder, known, &text) {
-                Ok(format) => format,
-                Err(_) if !known.needed => continue,
-                Err(error) => {
-                    return Err(NoTrace {
-                        reason: format!("tracefs: {path}: {error}"),
-                        remedy: "this kernel's events cannot be read; report its version".into(),
-                    });
-                }
-            };
-            tracepoints.push(Tracepoint {
-                id: format.id.into(),
-                filter: known.names_device().then_some(filter.as_c_str()),
-            });
-        }
-        let groups = online(root)?
+        let (decoder, known) = learn_all(root)?;
+        let tracepoints: Vec<Tracepoint<'_>> = known
+            .into_iter()
+            .map(|(id, names_device)| Tracepoint {
+                id,
+                filter: names_device.then_some(filter.as_c_str()),
+            })
+            .collect();
+        let cpus = online(root)?;
+        let all_bytes = ring_bytes.saturating_mul(cpus.len());
+        let groups = cpus
             .into_iter()
             .map(|cpu| Group::open(cpu, &tracepoints, ring_bytes))
-            .collect::<io::Result<_>>()
-            .map_err(|error| refused(root, &error))?;
+            .collect::<Result<_, _>>()
+            .map_err(|error| refused::unrecorded(root, &error, all_bytes))?;
         Ok(Tracer {
             groups,
             filtered: tracepoints
@@ -164,6 +140,40 @@ impl Tracer {
     }
 }
 
+/// Learns the layouts of the events that this kernel has, and gives each one's number and whether it
+/// names a device.
+fn learn_all(root: &Root) -> Result<(Decoder, Vec<(u64, bool)>), NoTrace> {
+    let mut decoder = Decoder::default();
+    let mut found = Vec::new();
+    for known in &KNOWN {
+        let path = format!("events/{}/format", known.path);
+        let text = match tracefs::read(root, &path) {
+            Ok(text) => text,
+            Err(Unreadable::Absent) if !known.needed => continue,
+            Err(why) => {
+                return Err(refused::unreadable(
+                    root,
+                    &path,
+                    "CONFIG_BLK_DEV_IO_TRACE",
+                    why,
+                ));
+            }
+        };
+        let format = match learn(&mut decoder, known, &text) {
+            Ok(format) => format,
+            Err(_) if !known.needed => continue,
+            Err(error) => {
+                return Err(NoTrace::new(
+                    format!("tracefs: {path}: {error}"),
+                    "this kernel's events cannot be read; report its version",
+                ));
+            }
+        };
+        found.push((format.id.into(), known.names_device()));
+    }
+    Ok((decoder, found))
+}
+
 fn learn(decoder: &mut Decoder, known: &Known, text: &str) -> Result<Format, FormatError> {
     let format = Format::parse(text)?;
     decoder.learn(known, &format)?;
@@ -205,10 +215,7 @@ fn filter(devices: &[DevId]) -> String {
 /// The processors that run, by number.
 fn online(root: &Root) -> Result<Vec<u32>, NoTrace> {
     let path = root.sys.join("devices/system/cpu/online");
-    let failed = |why: String| NoTrace {
-        reason: format!("{}: {why}", path.display()),
-        remedy: "mount sysfs".into(),
-    };
+    let failed = |why: String| NoTrace::new(format!("{}: {why}", path.display()), "mount sysfs");
     let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
     cpu_list(text.trim()).ok_or_else(|| failed(format!("cannot read '{}'", text.trim())))
 }
@@ -225,53 +232,6 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
         cpus.extend(first..=last);
     }
     Some(cpus)
-}
-
-fn unreadable(root: &Root, path: &str, why: Unreadable) -> NoTrace {
-    match why {
-        Unreadable::NotMounted => NoTrace {
-            reason: "tracefs is not mounted".into(),
-            remedy: format!("mount it: {}", tracefs::mount_command(root)),
-        },
-        Unreadable::Absent => NoTrace {
-            reason: format!("tracefs has no {path}"),
-            remedy: "trace on a kernel built with CONFIG_BLK_DEV_IO_TRACE".into(),
-        },
-        Unreadable::Failed(path, error) => NoTrace {
-            reason: format!("{}: {error}", path.display()),
-            remedy: match error.raw_os_error() {
-                Some(libc::EACCES | libc::EPERM) => rights(root),
-                _ => format!("mount tracefs: {}", tracefs::mount_command(root)),
-            },
-        },
-    }
-}
-
-fn refused(root: &Root, error: &io::Error) -> NoTrace {
-    let remedy = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => rights(root),
-        Some(libc::EMFILE) => "allow more open files: ulimit -n 65536".into(),
-        Some(libc::ENOMEM) => "free some memory: the rings are kept in it".into(),
-        Some(libc::ENOSYS) => "the kernel, or a filter of system calls, lacks it".into(),
-        _ => "see perf_event_open(2)".into(),
-    };
-    NoTrace {
-        reason: format!("perf_event_open of block events: {error}"),
-        remedy,
-    }
-}
-
-/// What to do for want of a right: what forbids it, most general first.
-fn rights(root: &Root) -> String {
-    // kernel_lockdown(7): at this level both tracefs and perf are closed, to root too.
-    let lockdown = fs::read_to_string(root.sys.join("kernel/security/lockdown"));
-    if lockdown.is_ok_and(|text| text.contains("[confidentiality]")) {
-        return "the kernel is locked down: boot it without lockdown=confidentiality".into();
-    }
-    if !nix::unistd::geteuid().is_root() {
-        return "run as root".into();
-    }
-    "run with CAP_PERFMON, outside of a container whose filter of system calls forbids it".into()
 }
 
 #[cfg(test)]
@@ -340,20 +300,6 @@ mod tests {
         fs::write(event.join("format"), "name: block_rq_issue\nID: 7\n").unwrap();
         let why = refusal(&root, &[LOOP]);
         assert!(why.contains("block_rq_issue has no field 'dev'"), "{why}");
-    }
-
-    #[test]
-    fn a_locked_down_kernel_is_told_before_any_right() {
-        let (tree, root) = tree();
-        let lockdown = tree.path().join("kernel/security/lockdown");
-        fs::create_dir_all(lockdown.parent().unwrap()).unwrap();
-        let denied = io::Error::from_raw_os_error(libc::EPERM);
-        fs::write(&lockdown, "none integrity [confidentiality]\n").unwrap();
-        assert!(refused(&root, &denied).remedy.contains("locked down"));
-        fs::write(&lockdown, "none [integrity] confidentiality\n").unwrap();
-        assert!(!refused(&root, &denied).remedy.contains("locked down"));
-        let full = io::Error::from_raw_os_error(libc::EMFILE);
-        assert!(refused(&root, &full).remedy.contains("ulimit -n"));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Counts the requests that io_uring handed to its worker threads (`iou-wrk`), because such a
 //! request costs microseconds that are not the device's.
 
-use std::io;
-
-use super::tracefs::{self, Unreadable};
+use super::refused::{self, NoTrace};
+use super::tracefs;
 use crate::sys::perf::Counter;
 use crate::sys::root::Root;
 
@@ -19,13 +18,11 @@ const TRACEPOINT: &str = "events/io_uring/io_uring_queue_async_work/id";
 pub struct Workers(Counter);
 
 impl Workers {
-    /// Starts counting, for the calling thread and the threads that it starts from now on. Where
-    /// that can't be, the error says why and what to do about it.
-    pub fn open(root: &Root) -> Result<Workers, String> {
-        let counter = tracepoint_id(root).and_then(count);
-        counter.map(Workers).map_err(|why| {
-            format!("requests handed to io_uring's worker threads are not counted: {why}")
-        })
+    /// Starts counting, for the calling thread and the threads that it starts from now on.
+    pub fn open(root: &Root) -> Result<Workers, NoTrace> {
+        let id = tracepoint_id(root)?;
+        let counter = Counter::open(id).map_err(|error| refused::uncounted(root, &error))?;
+        Ok(Workers(counter))
     }
 
     /// Requests handed over since [`Workers::open`]; none where the kernel doesn't say.
@@ -34,37 +31,18 @@ impl Workers {
     }
 }
 
-fn count(id: u64) -> Result<Counter, String> {
-    Counter::open(id).map_err(|error| match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            format!("perf_event_open: {error}; run as root or with CAP_PERFMON")
-        }
-        Some(libc::ENOSYS) => format!("perf_event_open: {error}; the kernel or a filter lacks it"),
-        _ => format!("perf_event_open: {error}"),
+fn tracepoint_id(root: &Root) -> Result<u64, NoTrace> {
+    let text = tracefs::read(root, TRACEPOINT)
+        .map_err(|why| refused::unreadable(root, TRACEPOINT, "CONFIG_IO_URING", why))?;
+    text.trim().parse().map_err(|_| {
+        NoTrace::new(
+            format!(
+                "tracefs: {TRACEPOINT}: expected a number, found '{}'",
+                text.trim()
+            ),
+            "report this kernel's version",
+        )
     })
-}
-
-fn tracepoint_id(root: &Root) -> Result<u64, String> {
-    match tracefs::read(root, TRACEPOINT) {
-        Ok(text) => text
-            .trim()
-            .parse()
-            .map_err(|_| format!("{TRACEPOINT}: expected a number, found '{}'", text.trim())),
-        Err(Unreadable::NotMounted) => Err(format!(
-            "tracefs is not mounted; mount it: {}",
-            tracefs::mount_command(root)
-        )),
-        Err(Unreadable::Absent) => Err(format!(
-            "tracefs has no {TRACEPOINT}; this kernel lacks the tracepoint"
-        )),
-        Err(Unreadable::Failed(path, error)) => {
-            let remedy = match error.kind() {
-                io::ErrorKind::PermissionDenied => "; run as root",
-                _ => "",
-            };
-            Err(format!("{}: {error}{remedy}", path.display()))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +62,7 @@ mod tests {
     #[test]
     fn without_tracefs_nothing_is_counted_and_the_mount_is_named() {
         let (_tree, root) = tree();
-        let why = Workers::open(&root).unwrap_err();
+        let why = Workers::open(&root).unwrap_err().to_string();
         assert!(
             why.contains("mount -t tracefs") && !why.contains('\n'),
             "{why}"
@@ -100,7 +78,8 @@ mod tests {
             fs::write(&path, "1234\n").unwrap();
             assert_eq!(tracepoint_id(&root), Ok(1234));
             fs::write(&path, "what\n").unwrap();
-            assert!(tracepoint_id(&root).unwrap_err().contains("found 'what'"));
+            let why = tracepoint_id(&root).unwrap_err();
+            assert!(why.reason.contains("found 'what'"), "{why}");
         }
     }
 }

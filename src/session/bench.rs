@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use nix::fcntl::OFlag;
 
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
@@ -83,13 +84,7 @@ impl<'a> Bench<'a> {
         for cell in &record.cells {
             cells.push(plan(record, &targets, &cell.spec)?);
         }
-        let missing = Workers::open(root).err();
-        record.notes.extend(missing.map(|text| Note {
-            level: Level::Remark,
-            target: None,
-            text,
-        }));
-        let traced_devices = traced::devices(root, record, tracing)?;
+        let traced_devices = traced::devices(root, record, tracing).context("cannot trace")?;
         Ok(Bench {
             root,
             stop,

@@ -13,6 +13,7 @@ use crate::model::traffic::BlockStat;
 use crate::observe::attribute::{self, Attributed, Request, Scope};
 use crate::observe::phases;
 use crate::observe::tracer::{self, NoTrace, Tracer};
+use crate::observe::workers::Workers;
 use crate::sys::fiemap;
 use crate::sys::root::Root;
 use crate::target;
@@ -34,8 +35,8 @@ pub enum Tracing {
     Off,
 }
 
-/// The devices whose events are to be recorded: none where nothing is traced. Where nothing can be,
-/// that is a note, unless tracing was asked for.
+/// The devices whose events are to be recorded: none where nothing is traced. Where the kernel's
+/// events are closed to us, that is a note, unless tracing was asked for.
 ///
 /// A tracer is made for each traced slice and gone with it: the kernel runs a tracepoint's probe for
 /// as long as somebody has the event open, even disabled (perf_trace_init() in
@@ -53,19 +54,41 @@ pub(super) fn devices(
             }
         }
     }
-    if tracing == Tracing::Off || (devices.is_empty() && tracing == Tracing::Auto) {
-        return Ok(Vec::new());
+    let is_wanted = match tracing {
+        Tracing::Off => false,
+        Tracing::Auto => !devices.is_empty(),
+        Tracing::On => true,
+    };
+    let untraced = match is_wanted.then(|| Tracer::open(root, &devices)) {
+        Some(Err(error)) if tracing == Tracing::On => return Err(error),
+        Some(Err(error)) => Some(error),
+        Some(Ok(_)) | None => None,
+    };
+    if !is_wanted || untraced.is_some() {
+        devices.clear();
     }
-    match Tracer::open(root, &devices) {
-        Ok(_) => Ok(devices),
-        Err(error) if tracing == Tracing::On => Err(error),
-        Err(error) => {
-            record.notes.push(Note {
-                level: Level::Remark,
-                target: None,
-                text: format!("where the time goes is not traced: {error}"),
-            });
-            Ok(Vec::new())
+    let texts = missing(untraced, Workers::open(root).err());
+    record.notes.extend(texts.into_iter().map(|text| Note {
+        level: Level::Remark,
+        target: None,
+        text,
+    }));
+    Ok(devices)
+}
+
+/// What is not known of the kernel's work, and how to get it: one line where one remedy does for
+/// all.
+fn missing(untraced: Option<NoTrace>, uncounted: Option<NoTrace>) -> Vec<String> {
+    const TRACE: &str = "where the time goes is not traced";
+    const WORKERS: &str = "requests handed to io_uring's worker threads are not counted";
+    match (untraced, uncounted) {
+        (Some(trace), Some(workers)) if trace.remedy == workers.remedy => {
+            vec![format!("{TRACE}, and {WORKERS}: {trace}")]
+        }
+        (trace, workers) => {
+            let trace = trace.map(|why| format!("{TRACE}: {why}"));
+            let workers = workers.map(|why| format!("{WORKERS}: {why}"));
+            trace.into_iter().chain(workers).collect()
         }
     }
 }

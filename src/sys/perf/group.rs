@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
+use thiserror::Error;
+
 use super::record::SAMPLE_TYPE;
 use super::ring::Ring;
 use super::{ANY_PROCESS, Attributes, DISABLED, NO_GROUP, PERF_TYPE_TRACEPOINT, USE_CLOCKID, open};
@@ -21,6 +23,21 @@ pub struct Tracepoint<'a> {
     pub filter: Option<&'a CStr>,
 }
 
+/// Why a group can't be opened.
+#[derive(Debug, Error)]
+pub enum GroupError {
+    /// perf_event_open(2): EACCES or EPERM without CAP_PERFMON where `kernel.perf_event_paranoid` is
+    /// above -1; EMFILE past RLIMIT_NOFILE; ENODEV for a processor that is off; ENOSYS.
+    #[error("perf_event_open")]
+    Event(#[source] io::Error),
+    /// EINVAL for a filter that the event does not take.
+    #[error("the filter of an event")]
+    Filter(#[source] io::Error),
+    /// A ring's memory: EPERM past what may be locked, for those without CAP_IPC_LOCK; ENOMEM.
+    #[error("mmap of the events' ring")]
+    Ring(#[source] io::Error),
+}
+
 /// Tracepoints of one processor, by whatever process. They are switched on and off together.
 #[derive(Debug)]
 pub struct Group {
@@ -34,10 +51,12 @@ pub struct Group {
 
 impl Group {
     /// Prepares the tracepoints on the processor, off for now, with a ring of at least `ring_len`
-    /// bytes. EACCES or EPERM without CAP_PERFMON where `kernel.perf_event_paranoid` is above -1;
-    /// EMFILE past RLIMIT_NOFILE; ENODEV for a processor that is off; and as for a ring's memory,
-    /// EPERM and ENOMEM. EINVAL for a filter that an event does not take, or for no tracepoint.
-    pub fn open(cpu: u32, tracepoints: &[Tracepoint], ring_len: usize) -> io::Result<Group> {
+    /// bytes. [`GroupError::Event`] with EINVAL for no tracepoint.
+    pub fn open(
+        cpu: u32,
+        tracepoints: &[Tracepoint],
+        ring_len: usize,
+    ) -> Result<Group, GroupError> {
         let mut events: Vec<File> = Vec::with_capacity(tracepoints.len());
         for tracepoint in tracepoints {
             let leader = events.first().map(AsRawFd::as_raw_fd);
@@ -51,19 +70,20 @@ impl Group {
                 clockid: libc::CLOCK_MONOTONIC,
                 ..Attributes::default()
             };
-            let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
-            let event = open(attributes, ANY_PROCESS, cpu, leader.unwrap_or(NO_GROUP))?;
+            let cpu = i32::try_from(cpu).map_err(|e| GroupError::Event(io::Error::other(e)))?;
+            let event = open(attributes, ANY_PROCESS, cpu, leader.unwrap_or(NO_GROUP))
+                .map_err(GroupError::Event)?;
             if let Some(filter) = tracepoint.filter {
-                set_filter(&event, filter)?;
+                set_filter(&event, filter).map_err(GroupError::Filter)?;
             }
             events.push(event);
         }
         let leader = events
             .first()
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        let ring = Ring::map(leader, ring_len)?;
+            .ok_or_else(|| GroupError::Event(io::Error::from_raw_os_error(libc::EINVAL)))?;
+        let ring = Ring::map(leader, ring_len).map_err(GroupError::Ring)?;
         for event in &events[1..] {
-            set_output(event, leader)?;
+            set_output(event, leader).map_err(GroupError::Ring)?;
         }
         Ok(Group {
             ring,

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, RawFd};
 
-pub use group::{Group, Tracepoint};
+pub use group::{Group, GroupError, Tracepoint};
 pub use record::{Records, Sample};
 
 /// `struct perf_event_attr` up to its fifth version (PERF_ATTR_SIZE_VER5, Linux 4.1), the first
