@@ -135,6 +135,7 @@ fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target {
         buffered: None,
         content: None,
         baseline,
+        variant: None,
     }
 }
 

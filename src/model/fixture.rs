@@ -87,6 +87,7 @@ impl Builder {
             buffered: None,
             content: None,
             baseline: None,
+            variant: None,
         });
         self
     }
@@ -114,6 +115,7 @@ impl Builder {
                 remedy: (kind == BaselineKind::None)
                     .then(|| "give a spare one: --raw DEVICE".to_owned()),
             }),
+            variant: None,
         });
         self
     }

@@ -11,3 +11,4 @@ pub mod text;
 pub mod trace;
 pub mod traffic;
 pub mod units;
+pub mod variant;

@@ -11,6 +11,7 @@ use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
 use super::trace::Traced;
 use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
+use super::variant::Variant;
 
 /// The version of the record's form that this program writes and reads.
 pub const SCHEMA: &str = "syncprof.record/1";
@@ -143,6 +144,9 @@ pub struct Target {
     pub content: Option<Content>,
     /// What a directory's cells are compared with, in a run that compares.
     pub baseline: Option<Baseline>,
+    /// The filesystem that a lab built for it.
+    #[serde(default)]
+    pub variant: Option<Variant>,
 }
 
 /// What a target is.

@@ -265,6 +265,7 @@ impl Survey {
             buffered: None,
             content: None,
             baseline: None,
+            variant: None,
         };
         if wish.compare {
             target.baseline = Some(self.add_baseline(&target, &mount, &file_cells, wish));

@@ -76,20 +76,40 @@ pub fn diskseq(fd: impl AsFd) -> Option<u64> {
 
 /// `struct loop_info64` of include/uapi/linux/loop.h.
 #[repr(C)]
-struct LoopInfo64 {
+pub(super) struct LoopInfo64 {
     device: u64,
     inode: u64,
     rdevice: u64,
-    offset: u64,
-    sizelimit: u64,
+    pub(super) offset: u64,
+    pub(super) sizelimit: u64,
     number: u32,
     encrypt_type: u32,
     encrypt_key_size: u32,
-    flags: u32,
+    pub(super) flags: u32,
     file_name: [u8; 64],
     crypt_name: [u8; 64],
     encrypt_key: [u8; 32],
     init: [u64; 2],
+}
+
+impl Default for LoopInfo64 {
+    fn default() -> LoopInfo64 {
+        LoopInfo64 {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            sizelimit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags: 0,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        }
+    }
 }
 
 /// What a loop device is attached to.
@@ -109,21 +129,7 @@ pub struct LoopStatus {
 
 /// What a loop device is attached to. Fails with ENXIO on one that isn't.
 pub fn loop_status(fd: impl AsFd) -> io::Result<LoopStatus> {
-    let mut info = LoopInfo64 {
-        device: 0,
-        inode: 0,
-        rdevice: 0,
-        offset: 0,
-        sizelimit: 0,
-        number: 0,
-        encrypt_type: 0,
-        encrypt_key_size: 0,
-        flags: 0,
-        file_name: [0; 64],
-        crypt_name: [0; 64],
-        encrypt_key: [0; 32],
-        init: [0; 2],
-    };
+    let mut info = LoopInfo64::default();
     // SAFETY: LOOP_GET_STATUS64 writes a `struct loop_info64`, which is integers only.
     unsafe { call(fd, LOOP_GET_STATUS64, &mut info) }?;
     Ok(LoopStatus {

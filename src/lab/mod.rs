@@ -1,0 +1,13 @@
+//! Builds filesystems on scratch space, and takes everything down again.
+//!
+//! All of it happens in a mount namespace of this process's own, on loop devices that the kernel
+//! detaches with their last user, over an image that has no name. So whatever ends the process,
+//! `kill -9` too, leaves nothing but an empty folder to mount on, which [`leftovers`] finds.
+
+mod command;
+mod image;
+mod recipe;
+mod stack;
+
+pub use image::{Image, ImageError, Region};
+pub use stack::{BuildError, MountPoint, Stack, build, commands, leftovers, private_mounts};
