@@ -172,6 +172,7 @@ fn record(seed: u64, pace: &Pace) -> Record {
         ],
         cells: vec![cell("raw", Role::Raw), cell("file", Role::File)],
         notes: Vec::new(),
+        lab: None,
     }
 }
 

@@ -6,6 +6,7 @@ pub mod effort;
 pub mod explain;
 pub mod gap;
 pub mod interval;
+pub mod lab;
 pub mod quantile;
 pub mod ratio;
 pub mod spread;

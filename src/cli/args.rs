@@ -60,6 +60,11 @@ pub(super) enum Verb {
     /// The raw side writes the scratch file's own blocks through the device that the filesystem is
     /// mounted on (ext2, ext3, ext4, XFS; as root), or a spare device named with --raw.
     Gap(Gap),
+    /// Build filesystems with chosen options on scratch space, and compare them
+    ///
+    /// Each variant of the profile is made, mounted, measured against the raw scratch space in the
+    /// same rounds, and taken down. The scratch space is an image, or a device that is named.
+    Lab(Lab),
     /// Every block device and mounted filesystem: may it be written, and if not, why
     List(List),
     /// Print saved records again
@@ -108,6 +113,26 @@ pub(super) struct Gap {
     /// Measure without and with O_TRUNC, side by side
     #[arg(long)]
     pub(super) trunc: bool,
+    #[command(flatten)]
+    pub(super) writing: Writing,
+    #[command(flatten)]
+    pub(super) measure: Measure,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Lab {
+    /// A built-in lab profile (see `syncprof profiles`) or a TOML file
+    #[arg(value_name = "PROFILE", default_value = "fs-tour")]
+    pub(super) lab: String,
+    /// Size of the image that filesystems are made in [default: 1g]
+    #[arg(long, value_parser = parse_bytes, value_name = "BYTES", conflicts_with = "device")]
+    pub(super) image: Option<u64>,
+    /// Directory that the image is made in [default: $XDG_STATE_HOME/syncprof]
+    #[arg(long = "in", value_name = "DIR", conflicts_with = "device")]
+    pub(super) folder: Option<PathBuf>,
+    /// Make the filesystems on this device instead, which needs --overwrite
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) device: Option<PathBuf>,
     #[command(flatten)]
     pub(super) writing: Writing,
     #[command(flatten)]

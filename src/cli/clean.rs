@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 
+use crate::lab;
 use crate::model::text::plain;
 use crate::scratch;
 use crate::session::half_saved;
@@ -31,6 +32,16 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
             }
         }
     }
+    let folders = state.as_deref().map_or_else(Vec::new, lab::leftovers);
+    for path in &folders {
+        let name = plain(&path.display().to_string());
+        if args.dry_run {
+            terminal.print(&format!("{name}: would be removed\n"))?;
+            continue;
+        }
+        std::fs::remove_dir(path).with_context(|| format!("cannot remove {name}"))?;
+        terminal.print(&format!("{name}: removed\n"))?;
+    }
     let half = state
         .as_deref()
         .map_or_else(Vec::new, |folder| half_saved(root, folder));
@@ -46,7 +57,7 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
         };
         terminal.print(&format!("{name}: {done}\n"))?;
     }
-    if found.is_empty() && half.is_empty() {
+    if found.is_empty() && half.is_empty() && folders.is_empty() {
         terminal.print("nothing is left of killed runs\n")?;
     }
     Ok(status)

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use crate::model::cell::FileState;
+use crate::plan::lab::LabProfile;
 use crate::plan::{self, Options, Settings};
 
-use super::args::{AxesArgs, Control, Measure};
+use super::args::{AxesArgs, Control, Lab, Measure};
 
 /// The arguments don't fit together, or a profile is not one.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,22 @@ pub(super) fn settings(measure: &Measure, trunc: bool) -> Result<Settings, Usage
         }
     }
     Ok(settings)
+}
+
+/// The lab profile that is named, and what is measured on each variant.
+pub(super) fn lab(args: &Lab) -> Result<(LabProfile, Settings), UsageError> {
+    if args.measure.control.profile.is_some() {
+        return Err(UsageError(
+            "a lab takes its profile by name or path, without --profile".to_owned(),
+        ));
+    }
+    if args.writing.overwrite && args.device.is_none() {
+        return Err(UsageError("--overwrite needs --device DEVICE".to_owned()));
+    }
+    let profile = plan::lab::load(&args.lab).map_err(|error| UsageError(error.to_string()))?;
+    let typed = options(&args.measure.axes, &args.measure.control);
+    let settings = typed.over(profile.options.clone()).settings();
+    Ok((profile, settings))
 }
 
 fn options(axes: &AxesArgs, control: &Control) -> Options {

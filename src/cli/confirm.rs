@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::guard::Confirmations;
 use crate::model::text::plain;
-use crate::session::{SetupError, Survey};
+use crate::session::SetupError;
 
 use super::args::Writing;
 use super::config::UsageError;
@@ -19,16 +19,16 @@ const LOOK_MS: u8 = 100;
 /// A longer line confirms nothing.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// What confirms that the survey's device may be overwritten, given or typed at the prompt, and
+/// What confirms that a device may be overwritten, given or typed at the prompt, and
 /// whether a signature may be ignored. None where the device's content is preserved. Whether it is
 /// the right word, the guard decides.
 pub(super) fn confirmation(
-    survey: &Survey,
+    accepted: Option<Confirmations>,
     writing: Option<&Writing>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<(String, bool)>> {
     let writing = writing.filter(|writing| writing.overwrite);
-    let Some((writing, accepted)) = writing.zip(survey.confirmations()) else {
+    let Some((writing, accepted)) = writing.zip(accepted) else {
         return Ok(None);
     };
     let word = match &writing.confirm {

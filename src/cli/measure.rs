@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use crate::model::cell::CellSpec;
 use crate::model::record::{Ended, Level, Record};
+use crate::plan::Settings;
 use crate::report;
 use crate::scratch;
 use crate::session::{self, Bench, Pace, Saver, Survey, Tracing, Wish};
@@ -38,13 +39,21 @@ pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result
                     `syncprof file` or `syncprof gap`";
         return Err(UsageError(text.to_owned()).into());
     }
-    let mut wish = wish("raw", &args.measure, false)?;
+    let mut wish = wish(
+        "raw",
+        &args.measure,
+        config::settings(&args.measure, false)?,
+    )?;
     wish.device = Some(args.device);
     run(root, wish, &args.measure, Some(&args.writing), terminal)
 }
 
 pub(super) fn file(root: &Root, args: File, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut wish = wish("file", &args.measure, args.trunc)?;
+    let mut wish = wish(
+        "file",
+        &args.measure,
+        config::settings(&args.measure, args.trunc)?,
+    )?;
     wish.directories = args.directories;
     run(root, wish, &args.measure, None, terminal)
 }
@@ -53,7 +62,11 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
     if args.writing.overwrite && args.raw.is_none() {
         return Err(UsageError("--overwrite needs --raw DEVICE".to_owned()).into());
     }
-    let mut wish = wish("gap", &args.measure, args.trunc)?;
+    let mut wish = wish(
+        "gap",
+        &args.measure,
+        config::settings(&args.measure, args.trunc)?,
+    )?;
     wish.directories = args.directories;
     if wish.directories.is_empty() && !args.all {
         wish.directories.push(PathBuf::from("."));
@@ -64,7 +77,11 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
     run(root, wish, &args.measure, Some(&args.writing), terminal)
 }
 
-fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wish> {
+pub(super) fn wish(
+    verb: &'static str,
+    measure: &Measure,
+    settings: Settings,
+) -> anyhow::Result<Wish> {
     Ok(Wish {
         verb,
         command: std::env::args_os()
@@ -76,7 +93,7 @@ fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wi
         overwrite: false,
         compare: false,
         fallback: measure.control.fallback,
-        settings: config::settings(measure, trunc)?,
+        settings,
         seed: measure
             .control
             .seed
@@ -94,11 +111,7 @@ fn run(
     let stop = signals::watch().context("cannot watch for signals")?;
     wish.overwrite = writing.is_some_and(|writing| writing.overwrite);
     let rounds = wish.settings.rounds;
-    let tracing = match measure.control.trace {
-        Trace::Auto => Tracing::Auto,
-        Trace::On => Tracing::On,
-        Trace::Off => Tracing::Off,
-    };
+    let tracing = tracing(measure);
     let survey = session::survey(root, wish)?;
     if measure.control.dry_run {
         terminal.print(&cells_text(&survey))?;
@@ -106,7 +119,7 @@ fn run(
     }
     let state = usable_state_folder(terminal);
     tell_leftovers(root, state.as_deref(), terminal);
-    let confirmed = confirmation(&survey, writing, &stop)?;
+    let confirmed = confirmation(survey.confirmations(), writing, &stop)?;
     let confirmed = confirmed
         .as_ref()
         .map(|(word, force)| (word.as_str(), *force));
@@ -146,11 +159,20 @@ fn run(
     Ok(status_of(&record))
 }
 
+/// Whether to trace, as it was typed.
+pub(super) fn tracing(measure: &Measure) -> Tracing {
+    match measure.control.trace {
+        Trace::Auto => Tracing::Auto,
+        Trace::On => Tracing::On,
+        Trace::Off => Tracing::Off,
+    }
+}
+
 fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
     texts.for_each(|text| terminal.say(Level::Warning, text));
 }
 
-fn status_of(record: &Record) -> u8 {
+pub(super) fn status_of(record: &Record) -> u8 {
     let failed = record.cells.iter().any(|cell| cell.failed.is_some());
     match record.run.ended {
         Some(Ended::Interrupted) => status::INTERRUPTED,
@@ -170,7 +192,7 @@ fn cells_text(survey: &Survey) -> String {
 
 /// The state folder, made if it isn't there. Where it can't be, that is told: records are then kept
 /// only where `--json` says, and `syncprof clean` must be told where to look.
-fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
+pub(super) fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
     let made = config::state_folder().context("neither XDG_STATE_HOME nor HOME is set");
     let made = made.and_then(|folder| {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -218,7 +240,11 @@ fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     }
 }
 
-fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec<PathBuf> {
+pub(super) fn record_paths(
+    measure: &Measure,
+    state: Option<&Path>,
+    record: &Record,
+) -> Vec<PathBuf> {
     if let Some(path) = &measure.output.json {
         return vec![path.clone()];
     }
@@ -231,7 +257,7 @@ fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec
 
 /// A device that doesn't answer can't be hurried, and a write in flight can't be taken back: so it
 /// is told, and once the user wants to go, what was measured is left saved.
-fn tell_stall(
+pub(super) fn tell_stall(
     spec: &CellSpec,
     over: Duration,
     stop: &AtomicBool,

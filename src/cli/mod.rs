@@ -4,6 +4,7 @@ mod args;
 mod clean;
 mod config;
 mod confirm;
+mod lab;
 mod list;
 mod measure;
 mod output;
@@ -58,6 +59,7 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Raw(args) => measure::raw(&root, args, terminal),
         Verb::File(args) => measure::file(&root, args, terminal),
         Verb::Gap(args) => measure::gap(&root, args, terminal),
+        Verb::Lab(args) => lab::run(&root, args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),
         Verb::Explain(args) => report::explain(&args, terminal),

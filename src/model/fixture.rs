@@ -70,6 +70,7 @@ impl Builder {
             targets: Vec::new(),
             cells: Vec::new(),
             notes: Vec::new(),
+            lab: None,
         };
         Builder {
             record,

@@ -11,7 +11,7 @@ use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
 use super::trace::Traced;
 use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
-use super::variant::Variant;
+use super::variant::{Lab, Variant};
 
 /// The version of the record's form that this program writes and reads.
 pub const SCHEMA: &str = "syncprof.record/1";
@@ -35,6 +35,9 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// What the reader should know: fallbacks, warnings, remarks.
     pub notes: Vec<Note>,
+    /// Of a lab's record: what it asks, and where.
+    #[serde(default)]
+    pub lab: Option<Lab>,
 }
 
 impl Record {

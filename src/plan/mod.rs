@@ -2,6 +2,7 @@
 //! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile.
 
 mod check;
+pub mod lab;
 pub mod matrix;
 mod product;
 pub mod profile;

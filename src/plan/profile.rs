@@ -79,18 +79,23 @@ pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
         return parse(name, text);
     }
+    parse(name_or_path, &read(name_or_path, &BUILT_IN)?)
+}
+
+/// Reads a profile's file, if the name is a path; else it is none of the `known` ones.
+pub(super) fn read(name_or_path: &str, known: &[(&str, &str)]) -> Result<String, ProfileError> {
     let path = Path::new(name_or_path);
     if !name_or_path.contains('/') && path.extension().is_none_or(|ext| ext != "toml") {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         return Err(ProfileError::Unknown {
             name: name_or_path.to_owned(),
-            known: BUILT_IN.map(|(name, _)| name).join(", "),
+            known: names.join(", "),
         });
     }
-    let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
+    std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
         path: path.to_owned(),
         source,
-    })?;
-    parse(name_or_path, &text)
+    })
 }
 
 /// All built-in profiles.
@@ -103,16 +108,21 @@ pub fn built_in() -> Result<Vec<Profile>, ProfileError> {
 
 /// Reads a profile from its text; `name` is for messages.
 pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-    let file: File = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+    let keys: Keys = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+    let about = keys.about.clone().ok_or_else(|| ProfileError::Parse {
+        name: name.to_owned(),
+        line: 1,
+        message: "missing field `about`".to_owned(),
+    })?;
     Ok(Profile {
         name: name.to_owned(),
-        about: file.about.clone(),
-        options: file.options(),
+        about,
+        options: keys.options(),
     })
 }
 
 /// toml's own messages span several lines and draw the place; here it is `name:line: message`.
-fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
+pub(super) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
     let start = error.span().map_or(0, |span| span.start);
     let before = text.get(..start).unwrap_or(text);
     let line_text = text.lines().nth(before.matches('\n').count()).unwrap_or("");
@@ -130,11 +140,11 @@ fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError 
     }
 }
 
-/// A profile as it is written. Each axis takes one value or a list.
-#[derive(Deserialize)]
+/// The keys of a profile. Each axis takes one value or a list.
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    about: String,
+pub(super) struct Keys {
+    about: Option<String>,
     sizes: Option<Many<Bytes>>,
     method: Option<Many<Method>>,
     direct: Option<Many<bool>>,
@@ -153,8 +163,9 @@ struct File {
     iopoll: Option<One<bool>>,
 }
 
-impl File {
-    fn options(self) -> Options {
+impl Keys {
+    /// What they set.
+    pub(super) fn options(self) -> Options {
         Options {
             sizes: self
                 .sizes

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, trunc};
+use crate::analyse::{amplify, effort, explain, gap, lab, trunc};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
-/// a device counted), `effort` (of each cell, per write), `explanations` and `warnings` beside them.
+/// a device counted), `effort` (of each cell, per write), `explanations` and `warnings` beside them;
+/// of a lab also `rankings` and `gains`.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -30,6 +31,14 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "explanations".to_owned(),
             serde_json::to_value(explanations)?,
         );
+        if record.lab.is_some() {
+            let rankings = lab::rankings(record);
+            keys.insert("rankings".to_owned(), serde_json::to_value(rankings)?);
+            keys.insert(
+                "gains".to_owned(),
+                serde_json::to_value(lab::gains(record))?,
+            );
+        }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }
     Ok(value)

@@ -7,6 +7,7 @@ mod effort;
 mod figures;
 pub mod inventory;
 mod json;
+mod lab;
 mod notes;
 mod table;
 mod tables;

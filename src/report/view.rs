@@ -9,7 +9,7 @@ use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, notes, tables, traffic};
+use super::{anatomy, answer, describe, effort, lab, notes, tables, traffic};
 
 /// A whole report.
 pub(super) struct View {
@@ -224,6 +224,12 @@ impl<'a> Study<'a> {
 /// Everything that a report of `record` shows.
 pub(super) fn view(record: &Record) -> View {
     let study = study(record);
+    if let Some(asked) = &record.lab {
+        return View {
+            sections: vec![lab::section(record, asked)],
+            foot: notes::foot(&study),
+        };
+    }
     let mut sections = sections(&study, section);
     sections.extend(tables::summary(&study));
     View {

@@ -5,6 +5,7 @@
 
 mod baseline;
 mod bench;
+mod lab;
 mod lanes;
 mod passes;
 mod place;
@@ -17,6 +18,7 @@ mod tally;
 mod traced;
 
 pub use bench::Bench;
+pub use lab::{add_failed, ended, lab_record, with_variant};
 pub use place::Place;
 pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};

@@ -145,7 +145,7 @@ fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<
     Ok(())
 }
 
-fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
+pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
     let settings = &wish.settings;
     Record {
         schema: SCHEMA.to_owned(),
@@ -173,6 +173,7 @@ fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
         targets: Vec::new(),
         cells: Vec::new(),
         notes,
+        lab: None,
     }
 }
 
