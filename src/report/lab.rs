@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use crate::analyse::explain::Kind;
 use crate::analyse::lab::{Figure, Gain, Ranking, Row, gains, rankings};
 use crate::model::record::Record;
 use crate::model::units::show_bytes;
 use crate::model::variant::{Lab, Variant};
 
 use super::figures::{UNKNOWN, mib_per_s, ratio};
-use super::view::{Column, Section, Table};
+use super::view::{Column, Section, Study, Table};
 
 /// From a cell that costs nothing to the one that costs most.
 const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
@@ -16,7 +17,8 @@ const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
 const NOTHING: &str = "-";
 
 /// The one section of a lab's report.
-pub(super) fn section(record: &Record, lab: &Lab) -> Section {
+pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
+    let record = study.record;
     let rankings = rankings(record);
     let mut facts = vec![format!("Each on {}", lab.scratch)];
     if lab.is_image {
@@ -39,10 +41,20 @@ pub(super) fn section(record: &Record, lab: &Lab) -> Section {
         facts,
         answers: rankings.iter().filter_map(answer).collect(),
         tables,
-        why: Vec::new(),
+        why: dangers(study),
         anatomies: Vec::new(),
         notes: Vec::new(),
     }
+}
+
+/// What no gain is worth, for each variant that has it.
+fn dangers(study: &Study<'_>) -> Vec<String> {
+    let found = study.explanations.iter().filter_map(|explanation| {
+        let variant = study.target(&explanation.target)?.variant.as_ref()?;
+        let is_danger = explanation.kind == Kind::Danger;
+        is_danger.then(|| format!("Danger: {}: {}", variant.name, explanation.text))
+    });
+    found.collect()
 }
 
 /// Who is best, and who may be as good.

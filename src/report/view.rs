@@ -226,7 +226,7 @@ pub(super) fn view(record: &Record) -> View {
     let study = study(record);
     if let Some(asked) = &record.lab {
         return View {
-            sections: vec![lab::section(record, asked)],
+            sections: vec![lab::section(&study, asked)],
             foot: notes::foot(&study),
         };
     }
