@@ -244,7 +244,7 @@ mod tests {
         let mut builder = Builder::new("lab")
             .device("raw")
             .cell("raw", None, 4096, 20e3, 200);
-        for (id, ns) in [("a", 60e3), ("b", 30e3), ("c", 30e3), ("d", 0.0)] {
+        for (id, ns) in [("a", 60e3), ("b", 30e3), ("c", 31.5e3), ("d", 0.0)] {
             builder = builder.directory(id, "/mnt", BaselineKind::Device, Some("raw"));
             if ns > 0.0 {
                 builder = builder.cell(id, Some(FileState::Append), 4096, ns, 200);
