@@ -1,5 +1,7 @@
 //! What was typed. What it means is in [`super::config`].
 
+mod validate;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
 use crate::model::units::{parse_bytes, parse_duration, parse_percent};
 use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
+
+pub(super) use validate::{TrialControl, Validate};
 
 /// What does a synchronous write cost on the bare device, what through the filesystem, and how big
 /// is the gap?
@@ -19,7 +23,7 @@ use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
     subcommand_required = true
 )]
 #[command(after_help = "\
-Exit status: 0 measured; 1 measured, but a cell failed; 2 usage; 3 the guard refused to write;\n\
+Exit status: 0 measured; 1 measured, but a cell or a claim failed; 2 usage; 3 the guard refused to write;\n\
 4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
 measured saved.")]
 pub(super) struct Cli {
@@ -60,6 +64,11 @@ pub(super) enum Verb {
     /// The raw side writes the scratch file's own blocks through the device that the filesystem is
     /// mounted on (ext2, ext3, ext4, XFS; as root), or a spare device named with --raw.
     Gap(Gap),
+    /// Try what is claimed of a drive under the claim's own conditions, and judge
+    ///
+    /// Each claim runs beside the same writes made durable. Harmless by default, as `raw` is; claims
+    /// on a steady or fresh drive need --overwrite or --purge, which destroy what it holds.
+    Validate(Validate),
     /// Build filesystems with chosen options on scratch space, and compare them
     ///
     /// Each variant of the profile is made, mounted, measured against the raw scratch space in the
@@ -71,7 +80,7 @@ pub(super) enum Verb {
     Report(Report),
     /// Why a saved record's figures are what they are, and where its writes' bytes and time went
     Explain(Explain),
-    /// The built-in profiles, or the text of one
+    /// The built-in profiles and claims, or the text of one
     Profiles(Profiles),
     /// Remove what killed runs left
     Clean(Clean),
@@ -276,7 +285,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// Records, as `raw`, `file` and `gap` save them; - for standard input
+    /// Records, as `raw`, `file`, `gap` and `validate` save them; - for standard input
     #[arg(required = true, value_name = "RECORD")]
     pub(super) records: Vec<PathBuf>,
     /// Form of the output
@@ -297,13 +306,13 @@ pub(super) struct Explain {
 pub(super) enum Format {
     /// The tables that the run printed
     Table,
-    /// Each record on a line, with the gaps, the O_TRUNC penalties and the warnings
+    /// Each record on a line, with the gaps, the O_TRUNC penalties, the verdicts and the warnings
     Json,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Profiles {
-    /// Print this profile's text
+    /// Print the text of this profile, or of these claims (claims/NAME)
     pub(super) name: Option<String>,
 }
 

@@ -66,7 +66,7 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
     };
     let mut record = session::lab_record(root, &wish, told);
     let saver = Saver::new(
-        measure::record_paths(&args.measure, Some(&state), &record),
+        measure::record_paths(args.measure.output.json.as_deref(), Some(&state), &record),
         &record,
     )?;
     let mut run = Run {

@@ -127,7 +127,8 @@ fn run(
     // What is known to be amiss before the time is spent.
     let early = report::warnings(&record);
     say_warnings(terminal, early.iter());
-    let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
+    let json = measure.output.json.as_deref();
+    let saver = Saver::new(record_paths(json, state.as_deref(), &record), &record)?;
     let pace = Pace {
         budget_ns: record.run.budget_ns,
         min_rounds: record.run.min_rounds,
@@ -150,13 +151,17 @@ fn run(
     if let Some(error) = unsaved {
         return Err(error);
     }
+    tell_saved(&saver, terminal);
+    Ok(status_of(&record))
+}
+
+pub(super) fn tell_saved(saver: &Saver, terminal: &Terminal) {
     for path in saver.paths() {
         terminal.say(
             Level::Remark,
             &format!("the record is in {}", path.display()),
         );
     }
-    Ok(status_of(&record))
 }
 
 /// Whether to trace, as it was typed.
@@ -168,7 +173,7 @@ pub(super) fn tracing(measure: &Measure) -> Tracing {
     }
 }
 
-fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
+pub(super) fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
     texts.for_each(|text| terminal.say(Level::Warning, text));
 }
 
@@ -181,7 +186,7 @@ pub(super) fn status_of(record: &Record) -> u8 {
     }
 }
 
-fn cells_text(survey: &Survey) -> String {
+pub(super) fn cells_text(survey: &Survey) -> String {
     survey
         .record
         .cells
@@ -241,12 +246,12 @@ fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
 }
 
 pub(super) fn record_paths(
-    measure: &Measure,
+    json: Option<&Path>,
     state: Option<&Path>,
     record: &Record,
 ) -> Vec<PathBuf> {
-    if let Some(path) = &measure.output.json {
-        return vec![path.clone()];
+    if let Some(path) = json {
+        return vec![path.to_owned()];
     }
     let when = jiff::Timestamp::now()
         .strftime("%Y%m%dT%H%M%SZ")

@@ -12,6 +12,8 @@ mod profiles;
 mod report;
 mod screen;
 mod signals;
+mod trial;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -28,7 +30,7 @@ use output::Terminal;
 mod status {
     /// Measured.
     pub(super) const MEASURED: u8 = 0;
-    /// Measured, but something failed.
+    /// Measured, but something failed: a cell, or a claim.
     pub(super) const FAILED: u8 = 1;
     /// What was asked for makes no sense.
     pub(super) const USAGE: u8 = 2;
@@ -59,6 +61,7 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Raw(args) => measure::raw(&root, args, terminal),
         Verb::File(args) => measure::file(&root, args, terminal),
         Verb::Gap(args) => measure::gap(&root, args, terminal),
+        Verb::Validate(args) => validate::run(&root, args, terminal),
         Verb::Lab(args) => lab::run(&root, args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),

@@ -66,6 +66,12 @@ impl<'a> Screen<'a> {
         self.unsaved
     }
 
+    /// Shows how much of something is done, and what.
+    pub(super) fn show(&self, share: f64, text: String) {
+        self.bar.set_position((share * STEPS as f64) as u64);
+        self.bar.set_message(text);
+    }
+
     fn say(&mut self, record: &Record) {
         let new = record.notes.get(self.said..).unwrap_or_default();
         self.bar.suspend(|| {
@@ -113,12 +119,8 @@ impl Hooks for Screen<'_> {
             Some(_) => format!(", about {} s left", left.as_secs()),
             None => format!(", at most {} s left", left.as_secs()),
         });
-        self.bar.set_position((share * STEPS as f64) as u64);
-        self.bar.set_message(format!(
-            "{round}{left}: {} {}",
-            spec.role,
-            show_bytes(spec.axes.size_bytes),
-        ));
+        let size = show_bytes(spec.axes.size_bytes);
+        self.show(share, format!("{round}{left}: {} {size}", spec.role));
     }
 
     fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {

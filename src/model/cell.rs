@@ -50,6 +50,8 @@ macro_rules! axis {
     };
 }
 
+pub(super) use axis;
+
 axis! {
     /// Which side of a gap a cell measures.
     Role, "role" {

@@ -70,6 +70,7 @@ impl Builder {
             targets: Vec::new(),
             cells: Vec::new(),
             notes: Vec::new(),
+            validation: None,
             lab: None,
         };
         Builder {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
+use super::claims::Validation;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
@@ -35,6 +36,9 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// What the reader should know: fallbacks, warnings, remarks.
     pub notes: Vec<Note>,
+    /// The claims that were tried, in a run that tries any.
+    #[serde(default)]
+    pub validation: Option<Validation>,
     /// Of a lab's record: what it asks, and where.
     #[serde(default)]
     pub lab: Option<Lab>,
@@ -87,7 +91,7 @@ pub struct Tool {
 /// How a run was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The verb: `raw`, `file` or `gap`.
+    /// The verb: `raw`, `file`, `gap` or `validate`.
     pub verb: String,
     /// The command line.
     pub command: Vec<String>,

@@ -1,7 +1,11 @@
 //! From what was asked for to the cells to measure: profiles and defaults laid over each other, and
-//! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile.
+//! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile
+//! or a claims file.
 
 mod check;
+pub mod claims;
+pub mod comparable;
+mod contradiction;
 pub mod lab;
 pub mod matrix;
 mod product;

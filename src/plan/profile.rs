@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
 
 use super::settings::Options;
-use super::value::{Bytes, Many, One, Share};
+use super::value::{self, Bytes, Many, One, Share};
 
 /// The profiles that the program carries, in the order in which they are listed.
 pub const BUILT_IN: [(&str, &str); 8] = [
@@ -123,19 +123,10 @@ pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
 
 /// toml's own messages span several lines and draw the place; here it is `name:line: message`.
 pub(super) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
-    let start = error.span().map_or(0, |span| span.start);
-    let before = text.get(..start).unwrap_or(text);
-    let line_text = text.lines().nth(before.matches('\n').count()).unwrap_or("");
-    let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
-    // An error inside a value does not name its key, but the line begins with it.
-    let key = line_text.split('=').next().unwrap_or("").trim();
-    let message = match line_text.contains('=') && !message.contains(&format!("`{key}`")) {
-        true => format!("{key}: {message}"),
-        false => message,
-    };
+    let (line, message) = value::error_line(text, error);
     ProfileError::Parse {
         name: name.to_owned(),
-        line: before.matches('\n').count() + 1,
+        line,
         message,
     }
 }

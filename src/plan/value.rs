@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+use crate::model::claims::DriveState;
 use crate::model::units::{parse_bytes, parse_duration, parse_percent};
 
 /// A value that TOML can spell in one or more of its scalar types.
@@ -126,6 +127,15 @@ text_scalar! {
     FileState, "a file state such as \"overwrite\"";
     EngineKind, "an engine such as \"uring\"";
     Payload, "a payload such as \"random\"";
+    DriveState, "a state such as \"steady\"";
+}
+
+impl Scalar for String {
+    const EXPECTED: &'static str = "a text";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
 }
 
 /// One value.
@@ -215,4 +225,26 @@ impl<'de, T: Scalar> Deserialize<'de> for Many<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
         deserializer.deserialize_any(ManyVisitor(PhantomData))
     }
+}
+
+/// The line of an error, counted from 1, and what is wrong there with which key, in one line: toml's
+/// own messages span several and draw the place.
+pub(super) fn error_line(text: &str, error: &toml::de::Error) -> (usize, String) {
+    let start = error.span().map_or(0, |span| span.start);
+    let (line, line_text) = line_at(text, start);
+    let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
+    // An error inside a value does not name its key, but the line begins with it.
+    let key = line_text.split('=').next().unwrap_or("").trim();
+    let message = match line_text.contains('=') && !message.contains(&format!("`{key}`")) {
+        true => format!("{key}: {message}"),
+        false => message,
+    };
+    (line, message)
+}
+
+/// The line that holds the byte at `start`, counted from 1, and its text.
+pub(super) fn line_at(text: &str, start: usize) -> (usize, &str) {
+    let before = text.get(..start).unwrap_or(text);
+    let index = before.matches('\n').count();
+    (index + 1, text.lines().nth(index).unwrap_or(""))
 }

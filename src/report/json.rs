@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, lab, trunc};
+use crate::analyse::{amplify, effort, explain, gap, lab, trunc, verdict};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
-/// a device counted), `effort` (of each cell, per write), `explanations` and `warnings` beside them;
-/// of a lab also `rankings` and `gains`.
+/// a device counted), `effort` (of each cell, per write), `explanations`, `verdicts` (on each claim
+/// that was tried) and `warnings` beside them; of a lab also `rankings` and `gains`.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -31,6 +31,8 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "explanations".to_owned(),
             serde_json::to_value(explanations)?,
         );
+        let verdicts = verdict::verdicts(record);
+        keys.insert("verdicts".to_owned(), serde_json::to_value(verdicts)?);
         if record.lab.is_some() {
             let rankings = lab::rankings(record);
             keys.insert("rankings".to_owned(), serde_json::to_value(rankings)?);

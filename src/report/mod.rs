@@ -9,9 +9,11 @@ pub mod inventory;
 mod json;
 mod lab;
 mod notes;
+mod steady;
 mod table;
 mod tables;
 mod traffic;
+mod verdicts;
 mod view;
 mod waterfall;
 

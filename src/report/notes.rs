@@ -51,7 +51,10 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
         show_ns(run.elapsed_ns as f64),
         run.seed,
         percent(run.precision),
-        ended(run),
+        match study.record.cells.is_empty() {
+            true => "nothing was to be measured".to_owned(),
+            false => ended(run),
+        },
     );
     let machine = format!(
         "{}, Linux {}, {}; {} {}; started {}",

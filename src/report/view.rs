@@ -6,10 +6,11 @@ use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
 use crate::analyse::stop::imprecise_cells;
 use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
+use crate::analyse::verdict::{self, Verdict};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, lab, notes, tables, traffic};
+use super::{anatomy, answer, describe, effort, lab, notes, tables, traffic, verdicts};
 
 /// A whole report.
 pub(super) struct View {
@@ -168,6 +169,8 @@ pub(super) struct Study<'a> {
     pub(super) amplifications: Vec<Amplification>,
     pub(super) efforts: Vec<Effort>,
     pub(super) explanations: Vec<Explanation>,
+    /// On the claims that were tried.
+    pub(super) verdicts: Vec<Verdict>,
     /// Cells whose headline figure did not reach the precision.
     pub(super) imprecise: Vec<String>,
 }
@@ -255,6 +258,7 @@ fn study(record: &Record) -> Study<'_> {
         amplifications: amplifications(record),
         efforts: efforts(record),
         explanations: explanations(record),
+        verdicts: verdict::verdicts(record),
         imprecise: imprecise_cells(record, record.run.precision),
     }
 }
@@ -335,7 +339,7 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     notes.extend(more.map(Line::remark));
     let mut facts = describe::facts(target);
     facts.extend(varied.common(study, &cells));
-    Section {
+    let mut section = Section {
         path: target.path.clone(),
         title: describe::title(target),
         facts,
@@ -344,7 +348,11 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
         why: anatomy::why(study, target),
         anatomies,
         notes,
+    };
+    if let Some(validation) = &study.record.validation {
+        verdicts::add(study, validation, &mut section);
     }
+    section
 }
 
 /// A text with the path that it is about, unless it says so itself or is about none.

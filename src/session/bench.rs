@@ -18,6 +18,7 @@ use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
 use crate::sys::clock;
 use crate::sys::root::Root;
+use crate::target;
 
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
@@ -117,7 +118,10 @@ impl<'a> Bench<'a> {
         }
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         self.targets[target].open(flags).map_err(cell_error)?;
-        self.drive_device(index, flags, ask, tracer)
+        let first = self.cells[index].start(ask.seed, ask.goes_on);
+        let driven = self.drive_device(index, flags, ask, tracer, first)?;
+        self.cells[index].advance(driven.sample.ops);
+        Ok(driven)
     }
 
     fn drive_device(
@@ -126,6 +130,7 @@ impl<'a> Bench<'a> {
         flags: OFlag,
         ask: &Ask,
         tracer: Option<Tracer>,
+        first: u64,
     ) -> Result<Driven, SliceError> {
         let (mut driver, plan, target) = self.driver(index, ask, tracer);
         let opened = target.fds.iter().find(|(known, _)| *known == flags);
@@ -141,7 +146,7 @@ impl<'a> Bench<'a> {
             None => Data::Fresh(payload),
         };
         let held = grant.hold().map_err(cell_error)?;
-        let lanes = lanes(&plan.offsets, ask.seed, &|_| To::Fd(fd.as_fd()), &data);
+        let lanes = lanes(&plan.offsets, first, &|_| To::Fd(fd.as_fd()), &data);
         let data = || Ok(traced::Data::at(&plan.offsets, plan.spec.axes.size_bytes));
         let sample = driver.pass(lanes, Left::of(ask), &[fd.as_fd()], &data);
         held.release().map_err(cell_error)?;
@@ -268,6 +273,11 @@ impl Slicer for Bench<'_> {
             },
             histogram: sample.histogram,
         })
+    }
+
+    fn temperature_c(&self, index: usize) -> Option<f64> {
+        let stack = &self.targets[self.cells[index].target].stack;
+        target::temperature_c(self.root, *stack.first()?)
     }
 
     fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {

@@ -44,6 +44,12 @@ impl Place {
     }
 }
 
+/// Discards the whole of a device whose grant allows that, and only then gives true. `more` is asked
+/// now and then, with the bytes that are done, whether to go on.
+pub fn purge(place: &Place, more: &dyn Fn(u64) -> bool) -> Result<bool, Refusal> {
+    place.grant().map_or(Ok(false), |grant| grant.discard(more))
+}
+
 impl Target {
     /// Opens the device with `flags`, if it isn't yet.
     pub(super) fn open(&mut self, flags: OFlag) -> Result<(), Refusal> {

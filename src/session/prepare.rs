@@ -76,16 +76,23 @@ fn take_device(
     else {
         return Ok(None);
     };
-    let cells = survey
-        .record
-        .cells
-        .iter()
-        .filter(|cell| cell.spec.target == target.id);
-    let Some(span_bytes) = cells.map(|cell| cell.spec.axes.span_bytes).max() else {
+    let specs = survey.record.cells.iter().map(|cell| &cell.spec);
+    let specs = specs.chain(&survey.fill);
+    let own = specs.filter(|spec| spec.target == target.id);
+    let Some(span_bytes) = own.map(|spec| spec.axes.span_bytes).max() else {
         return Ok(None);
     };
-    let grant = match confirmation {
-        Some((typed, force)) if survey.overwrite => permit.overwrite(span_bytes, typed, force),
+    // Buffered writes may have any size, and a grant is whole blocks.
+    let device = target.stack.first();
+    let block_bytes = device.and_then(|device| device.logical_block_bytes);
+    let span_bytes = span_bytes.next_multiple_of(block_bytes.unwrap_or(512).max(1));
+    let grant = match (confirmation, &survey.purge) {
+        (Some((typed, force)), Some(purge)) if survey.overwrite => {
+            permit.purge(typed, force, purge)
+        }
+        (Some((typed, force)), None) if survey.overwrite => {
+            permit.overwrite(span_bytes, typed, force)
+        }
         _ => permit.preserve(span_bytes, &|| !stop.load(Ordering::Relaxed)),
     };
     if stop.load(Ordering::Relaxed) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
-use crate::model::facts::MountFacts;
+use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
 use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
@@ -19,7 +19,7 @@ use super::room::{Room, file_sets};
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The verb: `raw`, `file` or `gap`.
+    /// The verb: `raw`, `file`, `gap` or `validate`.
     pub verb: &'static str,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -76,21 +76,15 @@ pub struct Survey {
     /// Directories that fail are told and left out.
     pub(super) all: bool,
     pub(super) overwrite: bool,
+    /// The sequential writes that make a drive steady, where a claim asks for them.
+    pub(super) fill: Option<CellSpec>,
+    /// What confirms that the device may be discarded.
+    pub(super) purge: Option<String>,
 }
 
 /// Looks at everything that `wish` names and plans the cells.
 pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
-    let mut notes = Vec::new();
-    allow_engines(root, &mut wish, &mut notes)?;
-    let record = empty_record(root, &wish, notes);
-    let (all, overwrite) = (wish.all, wish.overwrite);
-    let mut survey = Survey {
-        record,
-        permit: None,
-        mounts: Vec::new(),
-        all,
-        overwrite,
-    };
+    let mut survey = Survey::begin(root, &mut wish)?;
     if let Some(path) = &wish.device {
         survey.add_device(root, path, &wish)?;
     }
@@ -166,13 +160,14 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
             rounds: 0,
             ended: None,
             payload: match (wish.verb, wish.overwrite) {
-                ("raw", false) => Payload::Preserve,
+                ("raw" | "validate", false) => Payload::Preserve,
                 _ => settings.payload,
             },
         },
         targets: Vec::new(),
         cells: Vec::new(),
         notes,
+        validation: None,
         lab: None,
     }
 }
@@ -196,6 +191,21 @@ fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
 }
 
 impl Survey {
+    /// One without targets.
+    pub(super) fn begin(root: &Root, wish: &mut Wish) -> Result<Survey, SetupError> {
+        let mut notes = Vec::new();
+        allow_engines(root, wish, &mut notes)?;
+        Ok(Survey {
+            record: empty_record(root, wish, notes),
+            permit: None,
+            mounts: Vec::new(),
+            all: wish.all,
+            overwrite: wish.overwrite,
+            fill: None,
+            purge: None,
+        })
+    }
+
     /// What `--overwrite` of the claimed device must be confirmed with; none if no device was named.
     pub fn confirmations(&self) -> Option<Confirmations> {
         self.permit.as_ref().map(Permit::confirmations)
@@ -211,16 +221,26 @@ impl Survey {
     }
 
     fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {
-        let permit = guard::check(root, path)?;
-        let stack = permit.facts().to_vec();
-        let target = device_target(DEVICE, path.display().to_string(), stack);
+        let stack = self.claim_device(root, path)?;
         if !wish.compare {
-            let plan = device_plan(DEVICE, &target.stack, wish.overwrite);
+            let plan = device_plan(DEVICE, &stack, wish.overwrite);
             self.add_cells(&plan, wish)?;
         }
+        Ok(())
+    }
+
+    /// Claims a device and makes it the target [`DEVICE`]; gives its stack.
+    pub(super) fn claim_device(
+        &mut self,
+        root: &Root,
+        path: &Path,
+    ) -> Result<Vec<DeviceFacts>, SetupError> {
+        let permit = guard::check(root, path)?;
+        let stack = permit.facts().to_vec();
+        let target = device_target(DEVICE, path.display().to_string(), stack.clone());
         self.record.targets.push(target);
         self.permit = Some(permit);
-        Ok(())
+        Ok(stack)
     }
 
     fn add_directory(

@@ -10,6 +10,7 @@ use crate::model::facts::DevId;
 // include/uapi/linux/fs.h
 const BLKROGET: libc::Ioctl = 0x125E;
 const BLKSSZGET: libc::Ioctl = 0x1268;
+const BLKDISCARD: libc::Ioctl = 0x1277;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKGETDISKSEQ: libc::Ioctl = 0x8008_1280;
 const FS_IOC_GETFLAGS: libc::Ioctl = 0x8008_6601;
@@ -72,6 +73,14 @@ pub fn diskseq(fd: impl AsFd) -> Option<u64> {
     // SAFETY: BLKGETDISKSEQ writes a u64.
     unsafe { call(fd, BLKGETDISKSEQ, &mut number) }.ok()?;
     Some(number)
+}
+
+/// Tells a block device that it may forget these bytes, which must be whole logical blocks: what they
+/// read as afterwards is up to the device. Fails with EOPNOTSUPP where it can't.
+pub fn discard(fd: impl AsFd, start_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    let mut range = [start_bytes, length_bytes];
+    // SAFETY: BLKDISCARD reads two u64 (blk_ioctl_discard in block/ioctl.c).
+    unsafe { call(fd, BLKDISCARD, &mut range) }
 }
 
 /// `struct loop_info64` of include/uapi/linux/loop.h.
@@ -310,6 +319,7 @@ mod tests {
         assert!(size_bytes(&file).is_err());
         assert!(logical_block_bytes(&file).is_err());
         assert!(is_read_only(&file).is_err());
+        assert!(discard(&file, 0, 4096).is_err());
         assert_eq!(diskseq(&file), None);
         assert!(loop_status(&file).is_err());
     }

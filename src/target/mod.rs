@@ -14,9 +14,11 @@ mod mountinfo;
 mod snapshot;
 mod stack;
 mod sysfs;
+mod temperature;
 
 pub use host::host;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
 pub use stack::{all_devices, device_node, stack};
+pub use temperature::temperature_c;

@@ -2,6 +2,8 @@
 //! and filesystems that go away with their values, also when a test fails.
 #![allow(dead_code)] // Each test program uses its own part of this.
 
+pub mod throttle;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
