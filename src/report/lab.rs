@@ -294,7 +294,7 @@ mod tests {
             text.contains("mkfs.d is missing") && text.contains("██"),
             "{text}"
         );
-        assert!(text.contains("+100 %") && text.contains("+80 %"), "{text}");
+        assert!(text.contains("+98 %") && text.contains("+80 %"), "{text}");
         assert!(text.contains("Absolute figures are the image's"), "{text}");
     }
 
