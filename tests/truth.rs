@@ -171,6 +171,7 @@ fn record(seed: u64, pace: &Pace) -> Record {
             target("raw", TargetKind::Device, None),
         ],
         cells: vec![cell("raw", Role::Raw), cell("file", Role::File)],
+        timelines: Vec::new(),
         notes: Vec::new(),
         lab: None,
     }

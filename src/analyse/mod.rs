@@ -11,6 +11,7 @@ pub mod quantile;
 pub mod ratio;
 pub mod spread;
 pub mod stop;
+pub mod timeline;
 pub mod trunc;
 
 #[cfg(test)]

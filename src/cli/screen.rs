@@ -9,8 +9,9 @@ use crate::analyse::stop;
 use crate::model::record::{Level, Record, Run};
 use crate::model::units::show_bytes;
 use crate::report;
-use crate::session::{Hooks, Progress, Saver};
+use crate::session::{Hooks, Progress, Saver, TimelineProgress, Watch};
 
+use super::measure::tell_stall;
 use super::output::Terminal;
 
 /// Steps of the progress bar.
@@ -64,6 +65,22 @@ impl<'a> Screen<'a> {
     /// Why the record could not be saved in the end.
     pub(super) fn unsaved(self) -> Option<anyhow::Error> {
         self.unsaved
+    }
+
+    /// Says what is new in the record, and saves it.
+    fn publish(&mut self, record: &Record) {
+        self.say(record);
+        if record.run.ended.is_some() {
+            self.bar.finish_and_clear();
+        }
+        // A full disk is no reason to throw away what was measured: it is printed all the same.
+        let before = self.unsaved.take();
+        self.unsaved = self.saver.save(record).err();
+        if let (None, Some(error)) = (before, &self.unsaved) {
+            let text = format!("{error:#}; measuring goes on");
+            self.bar
+                .suspend(|| self.terminal.say(Level::Warning, &text));
+        }
     }
 
     fn say(&mut self, record: &Record) {
@@ -122,18 +139,7 @@ impl Hooks for Screen<'_> {
     }
 
     fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {
-        self.say(record);
-        if record.run.ended.is_some() {
-            self.bar.finish_and_clear();
-        }
-        // A full disk is no reason to throw away what was measured: it is printed all the same.
-        let before = self.unsaved.take();
-        self.unsaved = self.saver.save(record).err();
-        if let (None, Some(error)) = (before, &self.unsaved) {
-            let text = format!("{error:#}; measuring goes on");
-            self.bar
-                .suspend(|| self.terminal.say(Level::Warning, &text));
-        }
+        self.publish(record);
         Ok(())
     }
 
@@ -143,6 +149,28 @@ impl Hooks for Screen<'_> {
 
     fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Watch for Screen<'_> {
+    fn tick(&mut self, progress: &TimelineProgress<'_>) {
+        self.bar
+            .set_position((progress.share * STEPS as f64) as u64);
+        self.bar.set_message(format!(
+            "about {} s left: {}",
+            progress.left.as_secs(),
+            progress.what
+        ));
+    }
+
+    fn stalled(&mut self, what: &str, over: Duration) {
+        self.bar
+            .suspend(|| tell_stall(what, over, self.stop, self.saver, self.terminal));
+    }
+
+    fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {
+        self.publish(record);
+        Ok(())
     }
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, lab, trunc};
+use crate::analyse::{amplify, effort, explain, gap, lab, timeline, trunc};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
 /// a device counted), `effort` (of each cell, per write), `explanations` and `warnings` beside them;
-/// of a lab also `rankings` and `gains`.
+/// of a lab also `rankings` and `gains`, of workloads over time their figures.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -38,6 +38,10 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
                 "gains".to_owned(),
                 serde_json::to_value(lab::gains(record))?,
             );
+        }
+        if !record.timelines.is_empty() {
+            let churn = timeline::churn::churn_figures(record);
+            keys.insert("churn".to_owned(), serde_json::to_value(churn)?);
         }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

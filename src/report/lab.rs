@@ -39,9 +39,7 @@ pub(super) fn section(record: &Record, lab: &Lab) -> Section {
         facts,
         answers: rankings.iter().filter_map(answer).collect(),
         tables,
-        why: Vec::new(),
-        anatomies: Vec::new(),
-        notes: Vec::new(),
+        ..Section::default()
     }
 }
 

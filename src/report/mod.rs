@@ -2,6 +2,7 @@
 
 mod anatomy;
 mod answer;
+mod chart;
 mod describe;
 mod effort;
 mod figures;
@@ -11,6 +12,7 @@ mod lab;
 mod notes;
 mod table;
 mod tables;
+mod timeline;
 mod traffic;
 mod view;
 mod waterfall;

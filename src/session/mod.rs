@@ -15,6 +15,7 @@ mod rounds;
 mod save;
 mod survey;
 mod tally;
+mod timeline;
 mod traced;
 
 pub use bench::Bench;
@@ -24,4 +25,7 @@ pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::{Saver, half_saved};
 pub use survey::{SetupError, Survey, Wish, survey};
+pub use timeline::{
+    Grounds, Progress as TimelineProgress, Watch, prepare_workloads, run_workloads,
+};
 pub use traced::{TracedSlice, Tracing};

@@ -36,7 +36,11 @@ pub fn prepare(
     stop: &AtomicBool,
 ) -> Result<(Record, Vec<(String, Place)>), SetupError> {
     let mut places = Vec::new();
-    if let Some(place) = take_device(&mut survey, confirmation, stop)? {
+    let device_cells = survey.record.cells.iter().map(|cell| &cell.spec);
+    let device_cells = device_cells.filter(|spec| spec.target == DEVICE);
+    if let Some(span_bytes) = device_cells.map(|spec| spec.axes.span_bytes).max()
+        && let Some(place) = take_device(&mut survey, span_bytes, confirmation, stop)?
+    {
         places.push(place);
     }
     for (id, mount) in std::mem::take(&mut survey.mounts) {
@@ -59,29 +63,18 @@ pub fn prepare(
     Ok((survey.record, places))
 }
 
-/// Takes the grant on the device that was named, over the span that its cells need.
-fn take_device(
+/// Takes the grant on the device that was named, if one was, over `span_bytes`.
+pub(super) fn take_device(
     survey: &mut Survey,
+    span_bytes: u64,
     confirmation: Option<(&str, bool)>,
     stop: &AtomicBool,
 ) -> Result<Option<(String, Place)>, SetupError> {
     let Some(permit) = survey.permit.take() else {
         return Ok(None);
     };
-    let Some(target) = survey
-        .record
-        .targets
-        .iter_mut()
-        .find(|target| target.id == DEVICE)
-    else {
-        return Ok(None);
-    };
-    let cells = survey
-        .record
-        .cells
-        .iter()
-        .filter(|cell| cell.spec.target == target.id);
-    let Some(span_bytes) = cells.map(|cell| cell.spec.axes.span_bytes).max() else {
+    let targets = &mut survey.record.targets;
+    let Some(target) = targets.iter_mut().find(|target| target.id == DEVICE) else {
         return Ok(None);
     };
     let grant = match confirmation {
@@ -183,7 +176,7 @@ fn grant_extents(
     Ok(grant.map(Place::Extents))
 }
 
-fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {
+pub(super) fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {
     SetupError::Cannot(format!("cannot open {}: {error}", file.path().display()))
 }
 

@@ -8,6 +8,7 @@ use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
 use crate::model::facts::MountFacts;
 use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
+use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
 use crate::sys::root::Root;
@@ -76,6 +77,8 @@ pub struct Survey {
     /// Directories that fail are told and left out.
     pub(super) all: bool,
     pub(super) overwrite: bool,
+    /// What runs over time, by target, in the order of `mounts`.
+    pub(super) workloads: Vec<(String, Workload)>,
 }
 
 /// Looks at everything that `wish` names and plans the cells.
@@ -90,6 +93,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         mounts: Vec::new(),
         all,
         overwrite,
+        workloads: Vec::new(),
     };
     if let Some(path) = &wish.device {
         survey.add_device(root, path, &wish)?;
@@ -110,7 +114,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
             other => other?,
         }
     }
-    if survey.record.cells.is_empty() {
+    if survey.record.cells.is_empty() && survey.workloads.is_empty() {
         return Err(SetupError::Cannot(match wish.all {
             true => "no mounted filesystem can be measured; see `syncprof list`".to_owned(),
             false => "there is nothing to measure".to_owned(),
@@ -122,8 +126,9 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
 
 /// Sees whether io_uring is to be had, where it is asked for.
 fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<(), SetupError> {
+    let is_unused = wish.settings.workload.is_some();
     let engines = &mut wish.settings.matrix.engines;
-    if !engines.contains(&EngineKind::Uring) {
+    if is_unused || !engines.contains(&EngineKind::Uring) {
         return Ok(());
     }
     let Err(error) = engine::probe(root) else {
@@ -162,7 +167,10 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
             seed: wish.seed,
             precision: settings.precision,
             budget_ns: settings.budget.as_nanos() as u64,
-            min_rounds: settings.rounds.unwrap_or(MIN_ROUNDS),
+            min_rounds: match &settings.workload {
+                Some(plan) => plan.repeat,
+                None => settings.rounds.unwrap_or(MIN_ROUNDS),
+            },
             rounds: 0,
             ended: None,
             payload: match (wish.verb, wish.overwrite) {
@@ -172,6 +180,7 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
         },
         targets: Vec::new(),
         cells: Vec::new(),
+        timelines: Vec::new(),
         notes,
         lab: None,
     }
@@ -248,6 +257,9 @@ impl Survey {
             .block_device
             .and_then(|dev| target::stack(root, dev).ok());
         let stack = stack.unwrap_or_default();
+        if let Some(plan) = &wish.settings.workload {
+            return self.add_workload(root, (id, &directory), (mount, stack), wish, plan);
+        }
         let room = Room::on(&mount, wish);
         room.check_wish(&directory, wish)?;
         let plan = room.plan(id, &stack, &mount);
@@ -322,7 +334,7 @@ impl Survey {
         Ok(specs)
     }
 
-    fn remark(&mut self, target: &str, text: String) {
+    pub(super) fn remark(&mut self, target: &str, text: String) {
         let target = Some(target.to_owned());
         self.record.notes.push(Note {
             level: Level::Remark,
