@@ -40,8 +40,21 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             );
         }
         if !record.timelines.is_empty() {
-            let churn = timeline::churn::churn_figures(record);
-            keys.insert("churn".to_owned(), serde_json::to_value(churn)?);
+            let over_time = [
+                (
+                    "checkpoints",
+                    serde_json::to_value(timeline::checkpoint::checkpoint_figures(record))?,
+                ),
+                (
+                    "churn",
+                    serde_json::to_value(timeline::churn::churn_figures(record))?,
+                ),
+                (
+                    "wal_append",
+                    serde_json::to_value(timeline::wal::wal_figures(record))?,
+                ),
+            ];
+            keys.extend(over_time.map(|(name, figures)| (name.to_owned(), figures)));
         }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

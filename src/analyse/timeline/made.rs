@@ -4,7 +4,10 @@ use crate::model::cell::Role;
 use crate::model::facts::DevId;
 use crate::model::histogram::encode;
 use crate::model::sample::latency_histogram;
-use crate::model::timeline::{Churn, DeviceShare, Interval, Latencies, Timeline, Workload};
+use crate::model::timeline::{
+    Checkpoint, Churn, DeviceShare, Interval, Latencies, Phase, Timeline, WalAppend, Workload,
+    Writeback,
+};
 use crate::model::traffic::{BlockStat, DeviceTraffic};
 
 pub(crate) fn churn() -> Workload {
@@ -13,6 +16,61 @@ pub(crate) fn churn() -> Workload {
         write_bytes: 1000,
         pause_ns: 0,
     })
+}
+
+pub(crate) fn checkpoint() -> Workload {
+    Workload::Checkpoint(Checkpoint {
+        clients: 4,
+        group_commit: false,
+        record_bytes: 1000,
+        log_bytes: 1 << 20,
+        data_bytes: 1 << 24,
+        page_bytes: 8192,
+        dirty_pages_per_s: 2000.0,
+        interval_ns: 2_000_000_000,
+        spread_share: 0.0,
+    })
+}
+
+pub(crate) fn wal_append() -> Workload {
+    Workload::WalAppend(WalAppend {
+        record_bytes: 1000,
+        segment_bytes: 1 << 20,
+        kept_segments: 3,
+    })
+}
+
+/// The same with checkpoints from and to these milliseconds. Commits are shared out among phases by
+/// whole intervals.
+pub(crate) fn with_checkpoints(mut timeline: Timeline, spans_ms: &[(u64, u64)]) -> Timeline {
+    let interval_ns = timeline.interval_ns;
+    let ops = |from_ns: u64, to_ns: u64| {
+        let range = (from_ns / interval_ns) as usize..(to_ns / interval_ns) as usize;
+        timeline.intervals[range].iter().map(|bin| bin.ops).sum()
+    };
+    let mut phases = Vec::new();
+    let mut from_ns = 0;
+    let mut add = |from_ns, to_ns, checkpoint| {
+        phases.push(Phase {
+            start_ns: from_ns,
+            end_ns: to_ns,
+            ops: ops(from_ns, to_ns),
+            checkpoint,
+        });
+    };
+    for &(start_ms, end_ms) in spans_ms {
+        let (start_ns, end_ns) = (start_ms * 1_000_000, end_ms * 1_000_000);
+        add(from_ns, start_ns, None);
+        let writeback = Writeback {
+            pages: 500,
+            fsync_ns: end_ns - start_ns,
+        };
+        add(start_ns, end_ns, Some(writeback));
+        from_ns = end_ns;
+    }
+    add(from_ns, timeline.elapsed_ns, None);
+    timeline.phases = phases;
+    timeline
 }
 
 /// A timeline with so many operations of 1000 bytes in each interval of 100 ms.

@@ -42,6 +42,17 @@ pub fn rate(timelines: &[&Timeline], amount: impl Fn(&Bin) -> u64) -> Option<Int
     rate_per_s(&works)
 }
 
+/// The median; none of nothing.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +65,13 @@ mod tests {
         assert_eq!(whole_intervals(&timeline), 3);
         assert_eq!(bins(&timeline, 1, |bin| bin.ops), [3, 3, 3]);
         assert_eq!(bins(&timeline, 2, |bin| bin.ops), [6]);
+    }
+
+    #[test]
+    fn a_median_lies_between_the_middle_two() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
     #[test]

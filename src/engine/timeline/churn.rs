@@ -75,7 +75,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn all(&mut self, series: &mut Series) {
-        let mut now_ns = monotonic_ns();
+        let mut now_ns = self.stage.begin();
         while self.stage.goes_on(now_ns) {
             let begun_ns = now_ns;
             match self.file() {

@@ -87,7 +87,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Something that one thread does.
+/// Something that one thread does. It makes itself ready, then waits for the stage's begin.
 pub(super) type Actor<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;
 
 /// Runs each actor in a thread of its own, and gives what they made in their order. Calls `tick` at
@@ -106,7 +106,6 @@ pub(super) fn conduct<T: Send>(
             let act = move || {
                 // Dropped when the actor ends, also by a panic.
                 let _alive = alive;
-                stage.begin();
                 actor()
             };
             match thread::Builder::new().spawn_scoped(scope, act) {

@@ -4,11 +4,11 @@ use crate::analyse::timeline::churn::{ChurnFigures, churn_figures, device_bytes}
 use crate::analyse::timeline::rate::{bins, whole_intervals};
 use crate::model::record::{Record, Target};
 use crate::model::timeline::Timeline;
-use crate::model::units::{show_amount, show_ns};
-use crate::report::figures::{UNKNOWN, count, mib_per_s, percent, spread};
-use crate::report::view::{Chart, Column, Line, Table, Trace};
+use crate::model::units::{digits3, show_amount, show_ns};
+use crate::report::figures::{count, mib_per_s, percent, spread};
+use crate::report::view::{Chart, Column, Line, Table};
 
-use super::{OverTime, of_several};
+use super::{OverTime, of_several, or_unknown, trace};
 
 pub(super) fn over_time(record: &Record, target: &Target, timelines: &[&Timeline]) -> OverTime {
     let all = churn_figures(record);
@@ -43,7 +43,7 @@ fn answer(figures: &ChurnFigures) -> Option<String> {
         Some(device) => format!(
             "{start}: the device wrote {} for them, {} of what the program wrote, all of it redundant",
             show_amount(device.redundant_bytes),
-            percent(device.redundant_share)
+            small_percent(device.redundant_share)
         ),
     })
 }
@@ -51,7 +51,6 @@ fn answer(figures: &ChurnFigures) -> Option<String> {
 fn table(figures: &ChurnFigures) -> Table {
     let device = figures.device.as_ref();
     let user = figures.user_bytes_per_s;
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
     let row = vec![
         count(figures.files),
         show_amount(figures.user_bytes),
@@ -61,7 +60,7 @@ fn table(figures: &ChurnFigures) -> Table {
         or_unknown(device.map(|d| spread(d.bytes_per_s))),
         or_unknown(device.and_then(|d| Some(mib_per_s(d.peak_bytes_per_s?)))),
         or_unknown(device.map(|d| show_amount(d.redundant_bytes))),
-        or_unknown(device.map(|d| percent(d.redundant_share))),
+        or_unknown(device.map(|d| small_percent(d.redundant_share))),
     ];
     Table {
         caption:
@@ -84,24 +83,22 @@ fn table(figures: &ChurnFigures) -> Table {
 }
 
 fn chart(first: &Timeline, all: &[&Timeline]) -> Chart {
-    let per_s = 1e9 / first.interval_ns as f64;
-    let trace = |label: &str, values: Vec<u64>| {
-        let values: Vec<f64> = values.iter().map(|&bytes| bytes as f64 * per_s).collect();
-        let top = values.iter().copied().fold(0.0, f64::max);
-        Trace {
-            label: label.to_owned(),
-            scale: format!("to {} MiB/s", mib_per_s(top)),
-            top,
-            values,
-        }
-    };
     let length_ns = whole_intervals(first) as f64 * first.interval_ns as f64;
+    let mib = |bytes: f64| format!("{} MiB/s", mib_per_s(bytes));
     Chart {
         caption: format!("Over {}{}", show_ns(length_ns), of_several(all)),
         traces: vec![
-            trace("program", bins(first, 1, |bin| bin.bytes)),
-            trace("device", bins(first, 1, device_bytes)),
+            trace("program", first, bins(first, 1, |bin| bin.bytes), &mib),
+            trace("device", first, bins(first, 1, device_bytes), &mib),
         ],
         marks: None,
+    }
+}
+
+/// A share of what was written, which may be a very small one.
+fn small_percent(share: f64) -> String {
+    match share * 100.0 {
+        small if small > 0.0 && small < 0.1 => format!("{} %", digits3(small)),
+        _ => percent(share),
     }
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use nix::fcntl::OFlag;
+
 use crate::guard::{self, WriteGrant};
 use crate::model::facts::{DevId, MountFacts};
 use crate::model::record::{BaselineKind, Record};
@@ -34,6 +36,8 @@ pub(super) struct Ground {
     pub(super) scratch: Scratch,
     /// The files that are committed to: the log, or the segments. Indexes into the scratch files.
     pub(super) logs: Vec<usize>,
+    /// The flags that they are opened with.
+    pub(super) log_flags: OFlag,
     /// The data file.
     pub(super) data: Option<usize>,
     /// A side failed, so nothing more is measured here.
@@ -152,9 +156,14 @@ fn ground(
             }
         }
     }
+    let mut log_flags = OFlag::O_DSYNC | OFlag::O_DIRECT;
     if let Some(&log) = logs.first() {
         let file = &scratch.all()[log];
         record.targets[index].buffered = ignores_direct(file)?;
+        // A filesystem that refuses O_DIRECT is told of like one that ignores it.
+        if file.open_pass(log_flags).is_err() && record.targets[index].buffered.is_some() {
+            log_flags = OFlag::O_DSYNC;
+        }
     }
     let raw = raw_side(root, record, index, &scratch, &logs, mount)?;
     Ok(Ground {
@@ -164,6 +173,7 @@ fn ground(
         raw,
         scratch,
         logs,
+        log_flags,
         data,
         has_failed: false,
     })

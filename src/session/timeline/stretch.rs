@@ -16,7 +16,7 @@ use crate::session::tally::{Observed, Reading, Tally};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::root::Root;
 
-use super::drive::drive;
+use super::drive::{Drive, drive};
 use super::ground::{Ground, Grounds};
 use super::samples::Samples;
 use super::sides::Side;
@@ -66,10 +66,16 @@ pub(super) fn stretch(
     let started_ns = monotonic_ns() - context.begun_ns;
     let mut samples = Samples::begin(context.root, stack.first().copied());
     let before = observed.read(None);
-    let counted = drive(grounds, at, side, &course, context, &mut |tick: Tick| {
-        samples.take();
-        told(Duration::from_nanos(tick.elapsed_ns));
-    })?;
+    let run = Drive {
+        ground,
+        course: &course,
+        context,
+        tick: &mut |tick: Tick| {
+            samples.take();
+            told(Duration::from_nanos(tick.elapsed_ns));
+        },
+    };
+    let counted = drive(grounds, side, run)?;
     let after = observed.read(None);
     samples.take();
     settle(ground)?;

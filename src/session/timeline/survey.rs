@@ -29,6 +29,7 @@ impl Survey {
         plan: &WorkloadPlan,
     ) -> Result<(), SetupError> {
         let workload = fitted(plan, directory, &mount)?;
+        check_raw(&workload, wish)?;
         if let (Workload::Checkpoint(fitted), Workload::Checkpoint(asked)) =
             (&workload, &plan.workload)
             && fitted.data_bytes < asked.data_bytes
@@ -92,6 +93,19 @@ impl Survey {
         self.record.targets.push(target);
         baseline(BaselineKind::Extents, id)
     }
+}
+
+/// What is there on a device can't be written in groups: each record has its own place and bytes.
+fn check_raw(workload: &Workload, wish: &Wish) -> Result<(), SetupError> {
+    let is_grouped = matches!(workload, Workload::Checkpoint(shape) if shape.group_commit);
+    if is_grouped && wish.device.is_some() && !wish.overwrite {
+        return Err(SetupError::Usage(
+            "--group-commit with --raw needs --overwrite: without it, the device's own bytes are \
+             written back, record by record"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 fn baseline(kind: BaselineKind, target: String) -> Baseline {
