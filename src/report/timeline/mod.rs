@@ -14,6 +14,9 @@ use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 use super::figures::{UNKNOWN, percent, spread, things};
 use super::view::{Chart, Column, Line, Study, Table, Trace};
 
+/// A chart's points: more would have one high interval among many make all others look low.
+const POINTS: usize = 60;
+
 /// What a target's workloads add to its section.
 #[derive(Default)]
 pub(super) struct OverTime {
@@ -125,7 +128,8 @@ fn trace(
     show: &dyn Fn(f64) -> String,
 ) -> Trace {
     let per_s = 1e9 / timeline.interval_ns.max(1) as f64;
-    let values: Vec<f64> = counts.iter().map(|&count| count as f64 * per_s).collect();
+    let rates: Vec<f64> = counts.iter().map(|&count| count as f64 * per_s).collect();
+    let values = at_most(POINTS, &rates);
     let top = values.iter().copied().fold(0.0, f64::max);
     Trace {
         label: label.to_owned(),
@@ -133,6 +137,14 @@ fn trace(
         top,
         values,
     }
+}
+
+/// Means of neighbours, as evenly shared out as can be, where there are more values than `points`.
+fn at_most(points: usize, values: &[f64]) -> Vec<f64> {
+    let points = points.min(values.len());
+    let part = |at: usize| &values[at * values.len() / points..(at + 1) * values.len() / points];
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    (0..points).map(|at| mean(part(at))).collect()
 }
 
 /// A side's steadiness.
@@ -166,4 +178,16 @@ fn steadiness_table(what: &str, rows: &[Row<'_>]) -> Option<Table> {
         ],
         rows,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_become_means_and_few_stay() {
+        assert_eq!(at_most(2, &[1.0, 3.0, 5.0, 7.0, 9.0]), [2.0, 7.0]);
+        assert_eq!(at_most(9, &[1.0, 3.0]), [1.0, 3.0]);
+        assert_eq!(at_most(9, &[]), [0.0; 0]);
+    }
 }
