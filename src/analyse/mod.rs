@@ -14,6 +14,7 @@ pub mod ratio;
 pub mod spread;
 pub mod steady;
 pub mod stop;
+pub mod timeline;
 pub mod trunc;
 pub mod verdict;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
-use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
+use crate::model::units::{parse_bytes, parse_duration, parse_pause, parse_percent, parse_spread};
 use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
 
 pub(super) use validate::{TrialControl, Validate};
@@ -105,6 +105,8 @@ pub(super) struct File {
     #[arg(long)]
     pub(super) trunc: bool,
     #[command(flatten)]
+    pub(super) workload: WorkloadArgs,
+    #[command(flatten)]
     pub(super) measure: Measure,
 }
 
@@ -124,6 +126,8 @@ pub(super) struct Gap {
     pub(super) trunc: bool,
     #[command(flatten)]
     pub(super) writing: Writing,
+    #[command(flatten)]
+    pub(super) workload: WorkloadArgs,
     #[command(flatten)]
     pub(super) measure: Measure,
 }
@@ -163,6 +167,52 @@ pub(super) struct Writing {
     /// prompt
     #[arg(long, requires = "overwrite", value_name = "SERIAL|NAME")]
     pub(super) confirm: Option<String>,
+}
+
+/// A workload over time, in place of the axes.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Workload over time (in place of the axes)")]
+pub(super) struct WorkloadArgs {
+    /// checkpoint: clients commit 8K records to a log while pages of a data file are dirtied, and
+    /// written back at times; churn: files that are made, written and removed again; wal-append: log
+    /// segments made anew against recycled ones
+    #[arg(long, value_name = "KIND")]
+    pub(super) workload: Option<WorkloadKind>,
+    /// How long it runs at a time [default: what the budget allows]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) duration: Option<Duration>,
+    /// How often each side runs [default: 1, or 5 where sides are compared]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) repeat: Option<u32>,
+    /// checkpoint: clients, each of which commits as soon as its last commit is on disk [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOBS)))]
+    pub(super) clients: Option<u32>,
+    /// checkpoint: records that wait together are written together
+    #[arg(long)]
+    pub(super) group_commit: bool,
+    /// checkpoint: from one checkpoint's begin to the next one's [default: a quarter of the
+    /// duration, at most 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) checkpoint_interval: Option<Duration>,
+    /// checkpoint: the share of the interval that it spreads its writes over; 0% writes at once
+    /// [default: 0%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_spread)]
+    pub(super) checkpoint_spread: Option<f64>,
+    /// checkpoint: bytes of the data file [default: 256m, or what there is room for]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) data: Option<u64>,
+    /// checkpoint: random 8K pages of the data file that are dirtied in a second [default: 2000]
+    #[arg(long, value_name = "RATE")]
+    pub(super) dirty: Option<f64>,
+    /// churn: bytes of each file [default: 20m]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) file_size: Option<u64>,
+    /// churn: from a file's removal to the next file [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_pause)]
+    pub(super) pause: Option<Duration>,
+    /// wal-append: bytes of each segment [default: 16m]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) segment_size: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -235,7 +285,8 @@ pub(super) struct Control {
     /// End when every 95 % confidence interval is within ± this [default: 5%]
     #[arg(long, value_parser = parse_percent, value_name = "PERCENT")]
     pub(super) precision: Option<f64>,
-    /// End after this time in any case, but not before 8 rounds [default: 60s]
+    /// End after this time in any case, but not before 8 rounds; how long a workload runs [default:
+    /// 60s]
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(super) budget: Option<Duration>,
     /// Just so many rounds, whatever the precision and the budget

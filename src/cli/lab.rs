@@ -379,7 +379,7 @@ impl Run<'_> {
         };
         let (stop, saver, terminal) = (self.stop, self.saver, self.terminal);
         let stalled = Box::new(|spec: &CellSpec, over| {
-            measure::tell_stall(spec, over, stop, saver, terminal)
+            measure::tell_stall(&spec.id, over, stop, saver, terminal)
         });
         let tracing = tracing(&self.args.measure);
         let mut bench = Bench::new(self.root, &mut measured, places, stop, tracing, stalled)?;

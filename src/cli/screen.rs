@@ -9,8 +9,9 @@ use crate::analyse::stop;
 use crate::model::record::{Level, Record, Run};
 use crate::model::units::show_bytes;
 use crate::report;
-use crate::session::{Hooks, Progress, Saver};
+use crate::session::{Hooks, Progress, Saver, TimelineProgress, TimelineWatch};
 
+use super::measure::tell_stall;
 use super::output::Terminal;
 
 /// Steps of the progress bar.
@@ -72,6 +73,22 @@ impl<'a> Screen<'a> {
         self.bar.set_message(text);
     }
 
+    /// Says what is new in the record, and saves it.
+    fn publish(&mut self, record: &Record) {
+        self.say(record);
+        if record.run.ended.is_some() {
+            self.bar.finish_and_clear();
+        }
+        // A full disk is no reason to throw away what was measured: it is printed all the same.
+        let before = self.unsaved.take();
+        self.unsaved = self.saver.save(record).err();
+        if let (None, Some(error)) = (before, &self.unsaved) {
+            let text = format!("{error:#}; measuring goes on");
+            self.bar
+                .suspend(|| self.terminal.say(Level::Warning, &text));
+        }
+    }
+
     fn say(&mut self, record: &Record) {
         let new = record.notes.get(self.said..).unwrap_or_default();
         self.bar.suspend(|| {
@@ -124,18 +141,7 @@ impl Hooks for Screen<'_> {
     }
 
     fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {
-        self.say(record);
-        if record.run.ended.is_some() {
-            self.bar.finish_and_clear();
-        }
-        // A full disk is no reason to throw away what was measured: it is printed all the same.
-        let before = self.unsaved.take();
-        self.unsaved = self.saver.save(record).err();
-        if let (None, Some(error)) = (before, &self.unsaved) {
-            let text = format!("{error:#}; measuring goes on");
-            self.bar
-                .suspend(|| self.terminal.say(Level::Warning, &text));
-        }
+        self.publish(record);
         Ok(())
     }
 
@@ -145,6 +151,28 @@ impl Hooks for Screen<'_> {
 
     fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl TimelineWatch for Screen<'_> {
+    fn tick(&mut self, progress: &TimelineProgress<'_>) {
+        self.bar
+            .set_position((progress.share * STEPS as f64) as u64);
+        self.bar.set_message(format!(
+            "about {} s left: {}",
+            progress.left.as_secs(),
+            progress.what
+        ));
+    }
+
+    fn stalled(&mut self, what: &str, over: Duration) {
+        self.bar
+            .suspend(|| tell_stall(what, over, self.stop, self.saver, self.terminal));
+    }
+
+    fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {
+        self.publish(record);
+        Ok(())
     }
 }
 

@@ -106,6 +106,7 @@ fn trials(args: &Validate) -> anyhow::Result<Trials> {
             budget,
             rounds,
             min_rounds: rounds.unwrap_or(MIN_ROUNDS),
+            workload: None,
         },
         seed: seed.unwrap_or_else(|| fastrand::u64(..) >> 32),
     })
@@ -148,7 +149,8 @@ fn measured(
         rounds,
     );
     purge(&mut record, &places, &trying, stop)?;
-    let stalled = Box::new(|spec: &CellSpec, over| tell_stall(spec, over, stop, &saver, terminal));
+    let stalled =
+        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, stop, &saver, terminal));
     let cells = record.cells.len();
     let course = Course {
         pace: Pace {

@@ -120,6 +120,18 @@ axis! {
     }
 }
 
+axis! {
+    /// What a run does over time, in place of cells.
+    WorkloadKind, "workload" {
+        /// Clients commit while a data file is dirtied, and written back at times.
+        Checkpoint = "checkpoint",
+        /// Files that don't live long.
+        Churn = "churn",
+        /// Log segments made anew, against recycled ones.
+        WalAppend = "wal-append",
+    }
+}
+
 /// What the written bytes are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -69,6 +69,7 @@ impl Builder {
             },
             targets: Vec::new(),
             cells: Vec::new(),
+            timelines: Vec::new(),
             notes: Vec::new(),
             validation: None,
             lab: None,
@@ -367,7 +368,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
     vec![partition, disk]
 }
 
-fn mount(path: &str) -> MountFacts {
+pub(crate) fn mount(path: &str) -> MountFacts {
     MountFacts {
         mount_point: path.to_owned(),
         source: "/dev/nvme0n1p2".to_owned(),

@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod record;
 pub mod sample;
 pub mod text;
+pub mod timeline;
 pub mod trace;
 pub mod traffic;
 pub mod units;

@@ -10,6 +10,7 @@ use super::claims::Validation;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
+use super::timeline::Timeline;
 use super::trace::Traced;
 use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
 use super::variant::{Lab, Variant};
@@ -34,6 +35,9 @@ pub struct Record {
     pub targets: Vec<Target>,
     /// The measurements.
     pub cells: Vec<Cell>,
+    /// Workloads over time, in the order in which they ran.
+    #[serde(default)]
+    pub timelines: Vec<Timeline>,
     /// What the reader should know: fallbacks, warnings, remarks.
     pub notes: Vec<Note>,
     /// The claims that were tried, in a run that tries any.

@@ -12,9 +12,11 @@ mod product;
 pub mod profile;
 pub mod settings;
 mod value;
+mod workload;
 
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
 pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;
 pub use profile::{Profile, ProfileError, load};
 pub use settings::{Matrix, Options, Settings, Sizes};
+pub use workload::{WorkloadOptions, WorkloadPlan, workload};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
 
 use super::settings::Options;
-use super::value::{self, Bytes, Many, One, Share};
+use super::value::{self, Bytes, Many, One, Pause, Share, Spread};
+use super::workload::WorkloadOptions;
 
 /// The profiles that the program carries, in the order in which they are listed.
 pub const BUILT_IN: [(&str, &str); 8] = [
@@ -152,6 +153,44 @@ pub(super) struct Keys {
     rounds: Option<One<u32>>,
     sqpoll: Option<One<bool>>,
     iopoll: Option<One<bool>>,
+    workload: Option<WorkloadTable>,
+}
+
+/// The table `[workload]`, with the names of the command line's options.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkloadTable {
+    kind: Option<One<WorkloadKind>>,
+    clients: Option<One<u32>>,
+    group_commit: Option<One<bool>>,
+    checkpoint_interval: Option<One<Duration>>,
+    checkpoint_spread: Option<One<Spread>>,
+    data: Option<One<Bytes>>,
+    dirty: Option<One<f64>>,
+    file_size: Option<One<Bytes>>,
+    pause: Option<One<Pause>>,
+    segment_size: Option<One<Bytes>>,
+    duration: Option<One<Duration>>,
+    repeat: Option<One<u32>>,
+}
+
+impl WorkloadTable {
+    fn options(self) -> WorkloadOptions {
+        WorkloadOptions {
+            kind: self.kind.map(|one| one.0),
+            clients: self.clients.map(|one| one.0),
+            group_commit: self.group_commit.map(|one| one.0),
+            checkpoint_interval: self.checkpoint_interval.map(|one| one.0),
+            checkpoint_spread: self.checkpoint_spread.map(|one| one.0.0),
+            data_bytes: self.data.map(|one| one.0.0),
+            dirty_pages_per_s: self.dirty.map(|one| one.0),
+            file_bytes: self.file_size.map(|one| one.0.0),
+            pause: self.pause.map(|one| one.0.0),
+            segment_bytes: self.segment_size.map(|one| one.0.0),
+            duration: self.duration.map(|one| one.0),
+            repeat: self.repeat.map(|one| one.0),
+        }
+    }
 }
 
 impl Keys {
@@ -176,6 +215,7 @@ impl Keys {
             rounds: self.rounds.map(|one| one.0),
             sqpoll: self.sqpoll.map(|one| one.0),
             iopoll: self.iopoll.map(|one| one.0),
+            workload: self.workload.unwrap_or_default().options(),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
 use crate::model::claims::DriveState;
-use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+use crate::model::units::{parse_bytes, parse_duration, parse_pause, parse_percent, parse_spread};
 
 /// A value that TOML can spell in one or more of its scalar types.
 pub(super) trait Scalar: Sized {
@@ -39,6 +39,12 @@ pub(super) struct Bytes(pub(super) u64);
 /// A percentage, as a share of one.
 pub(super) struct Share(pub(super) f64);
 
+/// A percentage that may be zero, as a share of one.
+pub(super) struct Spread(pub(super) f64);
+
+/// A length of time that may be zero.
+pub(super) struct Pause(pub(super) Duration);
+
 impl Scalar for Bytes {
     const EXPECTED: &'static str = "a size such as 4096 or \"4k\"";
 
@@ -61,6 +67,22 @@ impl Scalar for Share {
 
     fn from_text(text: &str) -> Result<Self, String> {
         parse_percent(text).map(Share)
+    }
+}
+
+impl Scalar for Spread {
+    const EXPECTED: &'static str = "a percentage such as \"50%\", or \"0%\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_spread(text).map(Spread)
+    }
+}
+
+impl Scalar for Pause {
+    const EXPECTED: &'static str = "a duration such as \"10ms\", or \"0s\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_pause(text).map(Pause)
     }
 }
 
@@ -127,6 +149,7 @@ text_scalar! {
     FileState, "a file state such as \"overwrite\"";
     EngineKind, "an engine such as \"uring\"";
     Payload, "a payload such as \"random\"";
+    WorkloadKind, "a workload such as \"checkpoint\"";
     DriveState, "a state such as \"steady\"";
 }
 

@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, lab, trunc, verdict};
+use crate::analyse::{amplify, effort, explain, gap, lab, timeline, trunc, verdict};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
 /// a device counted), `effort` (of each cell, per write), `explanations`, `verdicts` (on each claim
-/// that was tried) and `warnings` beside them; of a lab also `rankings` and `gains`.
+/// that was tried) and `warnings` beside them; of a lab also `rankings` and `gains`, of workloads over
+/// time their figures.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -40,6 +41,23 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
                 "gains".to_owned(),
                 serde_json::to_value(lab::gains(record))?,
             );
+        }
+        if !record.timelines.is_empty() {
+            let over_time = [
+                (
+                    "checkpoints",
+                    serde_json::to_value(timeline::checkpoint::checkpoint_figures(record))?,
+                ),
+                (
+                    "churn",
+                    serde_json::to_value(timeline::churn::churn_figures(record))?,
+                ),
+                (
+                    "wal_append",
+                    serde_json::to_value(timeline::wal::wal_figures(record))?,
+                ),
+            ];
+            keys.extend(over_time.map(|(name, figures)| (name.to_owned(), figures)));
         }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

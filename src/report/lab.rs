@@ -42,8 +42,7 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
         answers: rankings.iter().filter_map(answer).collect(),
         tables,
         why: dangers(study),
-        anatomies: Vec::new(),
-        notes: Vec::new(),
+        ..Section::default()
     }
 }
 

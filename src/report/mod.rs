@@ -2,6 +2,7 @@
 
 mod anatomy;
 mod answer;
+mod chart;
 mod describe;
 mod effort;
 mod figures;
@@ -12,6 +13,7 @@ mod notes;
 mod steady;
 mod table;
 mod tables;
+mod timeline;
 mod traffic;
 mod verdicts;
 mod view;

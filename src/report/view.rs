@@ -10,7 +10,7 @@ use crate::analyse::verdict::{self, Verdict};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, lab, notes, tables, traffic, verdicts};
+use super::{anatomy, answer, describe, effort, lab, notes, tables, timeline, traffic, verdicts};
 
 /// A whole report.
 pub(super) struct View {
@@ -21,6 +21,7 @@ pub(super) struct View {
 }
 
 /// One target.
+#[derive(Default)]
 pub(super) struct Section {
     /// The path that was named.
     pub(super) path: String,
@@ -32,6 +33,8 @@ pub(super) struct Section {
     pub(super) answers: Vec<String>,
     /// The figures.
     pub(super) tables: Vec<Table>,
+    /// What happened over time.
+    pub(super) charts: Vec<Chart>,
     /// Why the figures are what they are, a paragraph each.
     pub(super) why: Vec<String>,
     /// What tracing told.
@@ -72,6 +75,28 @@ pub(super) struct Bar {
     pub(super) time: String,
     /// What was written; empty for nothing.
     pub(super) bytes: String,
+}
+
+/// Series over time, one below the other.
+pub(super) struct Chart {
+    /// What it shows, and over how long.
+    pub(super) caption: String,
+    /// The series.
+    pub(super) traces: Vec<Trace>,
+    /// What went on at times, and when: from and to, as shares of the whole.
+    pub(super) marks: Option<(String, Vec<(f64, f64)>)>,
+}
+
+/// A series over time.
+pub(super) struct Trace {
+    /// What it is.
+    pub(super) label: String,
+    /// Its values, at even distances.
+    pub(super) values: Vec<f64>,
+    /// The value that is drawn as high as can be.
+    pub(super) top: f64,
+    /// What that value is.
+    pub(super) scale: String,
 }
 
 /// A table of texts.
@@ -298,7 +323,7 @@ fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
             .collect(),
         why: anatomy::why(study, target),
         anatomies: anatomy::all(&sides),
-        notes: Vec::new(),
+        ..Section::default()
     }
 }
 
@@ -339,12 +364,19 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     notes.extend(more.map(Line::remark));
     let mut facts = describe::facts(target);
     facts.extend(varied.common(study, &cells));
+    let over_time = timeline::over_time(study, target);
+    facts.extend(over_time.facts);
+    let mut answers = answer::answers(study, target, &cells);
+    answers.extend(over_time.answers);
+    tables.extend(over_time.tables);
+    notes.extend(over_time.notes);
     let mut section = Section {
         path: target.path.clone(),
         title: describe::title(target),
         facts,
-        answers: answer::answers(study, target, &cells),
+        answers,
         tables,
+        charts: over_time.charts,
         why: anatomy::why(study, target),
         anatomies,
         notes,

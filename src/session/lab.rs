@@ -54,6 +54,11 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
         cell.spec.target = named(&cell.spec.target);
         all.cells.push(cell);
     }
+    for timeline in &measured.timelines {
+        let mut timeline = timeline.clone();
+        timeline.target = named(&timeline.target);
+        all.timelines.push(timeline);
+    }
     for note in &measured.notes {
         let mut note = note.clone();
         note.target = note.target.as_deref().map(named);
@@ -61,7 +66,7 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
             all.notes.push(note);
         }
     }
-    let first = record.cells.is_empty();
+    let first = record.cells.is_empty() && record.timelines.is_empty();
     all.run.rounds = match first {
         true => measured.run.rounds,
         false => record.run.rounds.min(measured.run.rounds),

@@ -17,6 +17,7 @@ mod rounds;
 mod save;
 mod survey;
 mod tally;
+mod timeline;
 mod traced;
 mod validate;
 
@@ -29,5 +30,8 @@ pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::{Saver, half_saved};
 pub use survey::{SetupError, Survey, Wish, survey};
+pub use timeline::{
+    Grounds, Progress as TimelineProgress, Watch as TimelineWatch, prepare_workloads, run_workloads,
+};
 pub use traced::{TracedSlice, Tracing};
 pub use validate::{Course, Watch, validate};

@@ -8,6 +8,7 @@ use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
 use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
+use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
 use crate::sys::root::Root;
@@ -80,6 +81,8 @@ pub struct Survey {
     pub(super) fill: Option<CellSpec>,
     /// What confirms that the device may be discarded.
     pub(super) purge: Option<String>,
+    /// What runs over time, by target, in the order of `mounts`.
+    pub(super) workloads: Vec<(String, Workload)>,
 }
 
 /// Looks at everything that `wish` names and plans the cells.
@@ -104,7 +107,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
             other => other?,
         }
     }
-    if survey.record.cells.is_empty() {
+    if survey.record.cells.is_empty() && survey.workloads.is_empty() {
         return Err(SetupError::Cannot(match wish.all {
             true => "no mounted filesystem can be measured; see `syncprof list`".to_owned(),
             false => "there is nothing to measure".to_owned(),
@@ -116,8 +119,9 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
 
 /// Sees whether io_uring is to be had, where it is asked for.
 fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<(), SetupError> {
+    let is_unused = wish.settings.workload.is_some();
     let engines = &mut wish.settings.matrix.engines;
-    if !engines.contains(&EngineKind::Uring) {
+    if is_unused || !engines.contains(&EngineKind::Uring) {
         return Ok(());
     }
     let Err(error) = engine::probe(root) else {
@@ -156,7 +160,10 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
             seed: wish.seed,
             precision: settings.precision,
             budget_ns: settings.budget.as_nanos() as u64,
-            min_rounds: settings.rounds.unwrap_or(MIN_ROUNDS),
+            min_rounds: match &settings.workload {
+                Some(plan) => plan.repeat,
+                None => settings.rounds.unwrap_or(MIN_ROUNDS),
+            },
             rounds: 0,
             ended: None,
             payload: match (wish.verb, wish.overwrite) {
@@ -166,6 +173,7 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
         },
         targets: Vec::new(),
         cells: Vec::new(),
+        timelines: Vec::new(),
         notes,
         validation: None,
         lab: None,
@@ -203,6 +211,7 @@ impl Survey {
             overwrite: wish.overwrite,
             fill: None,
             purge: None,
+            workloads: Vec::new(),
         })
     }
 
@@ -268,6 +277,9 @@ impl Survey {
             .block_device
             .and_then(|dev| target::stack(root, dev).ok());
         let stack = stack.unwrap_or_default();
+        if let Some(plan) = &wish.settings.workload {
+            return self.add_workload(root, (id, &directory), (mount, stack), wish, plan);
+        }
         let room = Room::on(&mount, wish);
         room.check_wish(&directory, wish)?;
         let plan = room.plan(id, &stack, &mount);
@@ -342,7 +354,7 @@ impl Survey {
         Ok(specs)
     }
 
-    fn remark(&mut self, target: &str, text: String) {
+    pub(super) fn remark(&mut self, target: &str, text: String) {
         let target = Some(target.to_owned());
         self.record.notes.push(Note {
             level: Level::Remark,

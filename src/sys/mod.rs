@@ -15,3 +15,4 @@ pub mod residency;
 pub mod ring;
 pub mod root;
 pub mod tty;
+pub mod writeback;

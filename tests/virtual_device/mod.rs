@@ -170,6 +170,7 @@ pub fn record(
         },
         targets,
         cells,
+        timelines: Vec::new(),
         notes: Vec::new(),
         lab: None,
         validation: None,
