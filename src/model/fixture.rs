@@ -352,6 +352,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
         backing_file: None,
         dm_name: None,
         lower: Vec::new(),
+        drive: None,
     };
     let partition = DeviceFacts {
         name: "nvme0n1p2".to_owned(),
