@@ -173,6 +173,7 @@ fn record(seed: u64, pace: &Pace) -> Record {
         cells: vec![cell("raw", Role::Raw), cell("file", Role::File)],
         notes: Vec::new(),
         lab: None,
+        drives: Vec::new(),
     }
 }
 

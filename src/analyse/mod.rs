@@ -2,6 +2,7 @@
 
 pub mod amplify;
 mod compare;
+pub mod drive;
 pub mod effort;
 pub mod explain;
 pub mod gap;

@@ -71,6 +71,7 @@ impl Builder {
             cells: Vec::new(),
             notes: Vec::new(),
             lab: None,
+            drives: Vec::new(),
         };
         Builder {
             record,

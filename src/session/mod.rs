@@ -5,6 +5,7 @@
 
 mod baseline;
 mod bench;
+mod drives;
 mod lab;
 mod lanes;
 mod passes;

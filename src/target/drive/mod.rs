@@ -4,6 +4,7 @@
 mod nvme;
 mod scsi;
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -14,12 +15,16 @@ use crate::model::drive::{DriveFacts, Health};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::sys::root::Root;
 
-/// Asks the drives among `devices` for their own facts. The kernel's facts are gathered often, these
-/// only when somebody shows or records them: each question keeps a drive busy for a moment.
-pub fn ask_drives(root: &Root, devices: &mut [DeviceFacts]) {
+/// Asks the drives among `devices` for their own facts, each once. The kernel's facts are gathered
+/// often, these only when somebody shows or records them: a question keeps a drive busy for a moment.
+pub fn ask_drives<'a>(root: &Root, devices: impl IntoIterator<Item = &'a mut DeviceFacts>) {
+    let mut asked = HashMap::new();
     for device in devices {
         if device.kind == DeviceKind::Disk {
-            device.drive = drive(root, device.dev);
+            let facts = asked
+                .entry(device.dev)
+                .or_insert_with(|| drive(root, device.dev));
+            device.drive.clone_from(facts);
         }
     }
 }
