@@ -1,6 +1,8 @@
 //! Drives in words: what they say of themselves beside what the kernel makes of it, what a run took of
 //! them, and why one may doubt them.
 
+use std::collections::BTreeSet;
+
 use crate::analyse::drive::{Doubt, DriveUse, HealthDoubt, Teller, doubts, drive_uses};
 use crate::model::drive::{DriveCache, DriveFacts, Health, NvmeFormat};
 use crate::model::facts::DeviceFacts;
@@ -97,7 +99,7 @@ fn cache_views(device: &DeviceFacts, drive: &DriveFacts) -> String {
 }
 
 /// A drive's own word on its volatile cache.
-pub(super) fn cache_word(cache: &DriveCache) -> Option<&'static str> {
+fn cache_word(cache: &DriveCache) -> Option<&'static str> {
     match (cache.present, cache.enabled) {
         (Some(false), _) => Some("none"),
         (_, Some(true)) => Some("on"),
@@ -107,18 +109,19 @@ pub(super) fn cache_word(cache: &DriveCache) -> Option<&'static str> {
     }
 }
 
-/// A namespace's formats, such as `512 (of 512, 512+8, 4K)`.
-pub(super) fn format_words(formats: &[NvmeFormat]) -> Option<String> {
-    let words = |format: &NvmeFormat| match format.metadata_bytes {
-        0 => show_bytes(format.block_bytes),
-        metadata => format!("{}+{metadata}", show_bytes(format.block_bytes)),
-    };
-    let own = words(formats.iter().find(|format| format.in_use)?);
-    let all: Vec<String> = formats.iter().map(words).collect();
-    Some(match all.len() {
-        1 => own,
-        _ => format!("{own} (of {})", all.join(" ")),
-    })
+/// A namespace's format, and where it could have other blocks, which: `512+8 (of 512 4K)`.
+fn format_words(formats: &[NvmeFormat]) -> Option<String> {
+    let own = formats.iter().find(|format| format.in_use)?;
+    let mut words = show_bytes(own.block_bytes);
+    if own.metadata_bytes > 0 {
+        words += &format!("+{}", own.metadata_bytes);
+    }
+    let blocks: BTreeSet<u64> = formats.iter().map(|format| format.block_bytes).collect();
+    if blocks.len() > 1 {
+        let blocks: Vec<String> = blocks.into_iter().map(show_bytes).collect();
+        words += &format!(" (of {})", blocks.join(" "));
+    }
+    Some(words)
 }
 
 fn health_words(health: &Health) -> String {
@@ -132,7 +135,7 @@ fn health_words(health: &Health) -> String {
     parts.extend(capacitor.map(|percent| format!("capacitors {percent} %")));
     let errors = health.media_errors.filter(|&errors| errors > 0);
     parts.extend(errors.map(|errors| format!("{} media errors", count(errors))));
-    let lost = health.unsafe_shutdowns;
+    let lost = health.unsafe_shutdowns.filter(|&times| times > 0);
     parts.extend(lost.map(|times| things(times as usize, "unsafe shutdown")));
     parts.join(", ")
 }
@@ -228,9 +231,9 @@ fn not_flushed(name: &str, teller: Teller) -> String {
 
 fn flushed_in_vain(name: &str, teller: Teller) -> String {
     format!(
-        "{name}: the kernel flushes a write cache that is off or not there, as {} says, so a synchronous \
-         write may cost more than it must; to compare, write \"write through\" to its \
-         queue/write_cache in sysfs",
+        "{name}: the kernel flushes, or writes with FUA, for a write cache that is off or not there, as \
+         {} says, so a synchronous write may cost more than it must; to compare, write \"write \
+         through\" to its queue/write_cache in sysfs",
         who(teller)
     )
 }
