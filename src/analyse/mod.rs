@@ -3,6 +3,7 @@
 pub mod amplify;
 pub mod cliff;
 mod compare;
+pub mod drive;
 pub mod effort;
 pub mod explain;
 mod figure;

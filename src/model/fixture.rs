@@ -73,6 +73,7 @@ impl Builder {
             notes: Vec::new(),
             validation: None,
             lab: None,
+            drives: Vec::new(),
         };
         Builder {
             record,
@@ -354,6 +355,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
         backing_file: None,
         dm_name: None,
         lower: Vec::new(),
+        drive: None,
     };
     let partition = DeviceFacts {
         name: "nvme0n1p2".to_owned(),

@@ -2,6 +2,7 @@
 
 pub mod cell;
 pub mod claims;
+pub mod drive;
 pub mod facts;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
 use super::claims::Validation;
+use super::drive::DriveCounts;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
@@ -46,6 +47,10 @@ pub struct Record {
     /// Of a lab's record: what it asks, and where.
     #[serde(default)]
     pub lab: Option<Lab>,
+    /// What the drives below the targets counted of their own, before and after the run; those that
+    /// tell.
+    #[serde(default)]
+    pub drives: Vec<DriveCounts>,
 }
 
 impl Record {

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, lab, timeline, trunc, verdict};
+use crate::analyse::{amplify, drive, effort, explain, gap, lab, timeline, trunc, verdict};
 use crate::model::record::Record;
 
 use super::view::view;
 
 /// The record's own keys, and `gaps`, `trunc_penalties`, `amplification` (an entry for each cell that
-/// a device counted), `effort` (of each cell, per write), `explanations`, `verdicts` (on each claim
-/// that was tried) and `warnings` beside them; of a lab also `rankings` and `gains`, of workloads over
-/// time their figures.
+/// a device counted), `effort` (of each cell, per write), `drive_use` (what each drive counted from
+/// begin to end), `explanations`, `verdicts` (on each claim that was tried) and `warnings` beside
+/// them; of a lab also `rankings` and `gains`, of workloads over time their figures.
 pub fn json(record: &Record) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(record)?;
     if let Value::Object(keys) = &mut value {
@@ -27,6 +27,8 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
         );
         let efforts = effort::efforts(record);
         keys.insert("effort".to_owned(), serde_json::to_value(efforts)?);
+        let uses = drive::drive_uses(record);
+        keys.insert("drive_use".to_owned(), serde_json::to_value(uses)?);
         let explanations = explain::explanations(record);
         keys.insert(
             "explanations".to_owned(),

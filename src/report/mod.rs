@@ -4,6 +4,7 @@ mod anatomy;
 mod answer;
 mod chart;
 mod describe;
+mod drives;
 mod effort;
 mod figures;
 pub mod inventory;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Target};
 use crate::model::units::{show_amount, show_bytes, show_ns};
 
+use super::drives;
 use super::figures::{UNKNOWN, count, percent, things};
 use super::view::{Line, Study, Table, is_directory};
 
@@ -81,6 +82,7 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
             ended(run, unit)
         )));
     }
+    lines.extend(drives::of_run(study.record));
     lines.extend(remarks(study.record, None));
     lines
 }

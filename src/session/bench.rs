@@ -20,6 +20,7 @@ use crate::sys::clock;
 use crate::sys::root::Root;
 use crate::target;
 
+use super::drives;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
@@ -91,6 +92,7 @@ impl<'a> Bench<'a> {
             text,
         }));
         let traced_devices = traced::devices(root, record, tracing)?;
+        drives::begin(root, record);
         Ok(Bench {
             root,
             stop,
@@ -293,6 +295,10 @@ impl Slicer for Bench<'_> {
             return Err(cell_error(failure));
         }
         Ok(driven.traced)
+    }
+
+    fn end(&mut self, record: &mut Record) {
+        drives::end(self.root, record);
     }
 }
 

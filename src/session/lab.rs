@@ -59,6 +59,13 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
         timeline.target = named(&timeline.target);
         all.timelines.push(timeline);
     }
+    // Variants are built on the same disks: from the first one's begin to the last one's end.
+    for drive in &measured.drives {
+        match all.drives.iter_mut().find(|known| known.dev == drive.dev) {
+            Some(known) => known.after.clone_from(&drive.after),
+            None => all.drives.push(drive.clone()),
+        }
+    }
     for note in &measured.notes {
         let mut note = note.clone();
         note.target = note.target.as_deref().map(named);

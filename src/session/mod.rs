@@ -6,6 +6,7 @@
 mod baseline;
 mod bench;
 mod claims;
+mod drives;
 mod lab;
 mod lanes;
 mod passes;

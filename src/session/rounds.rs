@@ -71,6 +71,9 @@ pub trait Slicer {
     fn traced(&mut self, _index: usize, _ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
         Ok(None)
     }
+
+    /// The last slice is done: completes what the record has of the whole run.
+    fn end(&mut self, _record: &mut Record) {}
 }
 
 /// What the rounds tell while they go on, and ask.
@@ -157,6 +160,7 @@ pub fn run(
     };
     let ended = rounds.all()?;
     rounds.record.run.ended = Some(ended);
+    rounds.slicer.end(rounds.record);
     rounds.publish()
 }
 

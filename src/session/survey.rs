@@ -114,6 +114,8 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         }));
     }
     survey.tell_double_flush();
+    let targets = survey.record.targets.iter_mut();
+    target::ask_drives(root, targets.flat_map(|target| &mut target.stack));
     Ok(survey)
 }
 
@@ -177,6 +179,7 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
         notes,
         validation: None,
         lab: None,
+        drives: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod usage;
 
 mod device;
+mod drive;
 mod host;
 mod identity;
 mod journal;
@@ -16,6 +17,7 @@ mod stack;
 mod sysfs;
 mod temperature;
 
+pub use drive::{ask_drives, health};
 pub use host::host;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};

@@ -171,6 +171,7 @@ pub fn record(
         targets,
         cells,
         timelines: Vec::new(),
+        drives: Vec::new(),
         notes: Vec::new(),
         lab: None,
         validation: None,
