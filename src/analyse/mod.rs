@@ -4,6 +4,7 @@ pub mod amplify;
 mod compare;
 pub mod effort;
 pub mod explain;
+pub mod foreign;
 pub mod gap;
 pub mod interval;
 pub mod lab;

@@ -3,6 +3,7 @@
 
 pub mod attribute;
 pub mod blockstat;
+mod counter;
 pub mod decode;
 pub mod event;
 pub mod format;

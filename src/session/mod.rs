@@ -5,6 +5,7 @@
 
 mod baseline;
 mod bench;
+mod counters;
 mod lab;
 mod lanes;
 mod passes;

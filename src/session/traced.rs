@@ -229,14 +229,13 @@ impl<'a> Recorder<'a> {
 
     /// The slice, once its passes are done.
     pub(super) fn slice(self, sample: &Sample, tally: &Tally) -> TracedSlice {
-        let counted = tally.devices.iter().find(|d| d.dev == self.scope.disk);
         TracedSlice {
             dev: self.scope.disk,
             ops: sample.ops,
             bytes: sample.bytes,
             elapsed_ns: sample.elapsed_ns,
             worker_cpu_ns: tally.worker_cpu_ns,
-            counted: counted.map_or_else(BlockStat::default, |device| device.counted),
+            counted: tally.counted(self.scope.disk).unwrap_or_default(),
             passes: self.passes,
         }
     }

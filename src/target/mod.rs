@@ -16,7 +16,8 @@ mod stack;
 mod sysfs;
 
 pub use host::host;
+pub use journal::external_journal;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
-pub use stack::{all_devices, device_node, stack};
+pub use stack::{all_devices, device_node, neighbours, stack};
