@@ -10,9 +10,6 @@ use super::view::{Column, Study, Table};
 
 /// What stands where nothing was counted.
 const UNCOUNTED: &str = "-";
-/// The share of the processor time from which io_uring's threads are worth a column: waking the run's
-/// own threads makes 0.2 % of it.
-const MATTERS: f64 = 0.01;
 
 /// A figure of a cell, and its column.
 struct Figure {
@@ -35,7 +32,7 @@ const FIGURES: [Figure; 10] = [
     Figure {
         name: IO_URING,
         rank: 3,
-        text: |effort| us(effort.io_uring_ns),
+        text: |effort| time(effort.io_uring_ns),
     },
     Figure {
         name: "sleeps",
@@ -55,7 +52,7 @@ const FIGURES: [Figure; 10] = [
     Figure {
         name: "commit µs",
         rank: 2,
-        text: |effort| effort.commit_ns.map_or_else(|| UNCOUNTED.to_owned(), us),
+        text: |effort| time(effort.commit_ns),
     },
     Figure {
         name: "log writes",
@@ -80,6 +77,10 @@ fn counted(figure: Option<f64>) -> String {
     figure.map_or_else(|| UNCOUNTED.to_owned(), digits3)
 }
 
+fn time(ns: Option<f64>) -> String {
+    ns.map_or_else(|| UNCOUNTED.to_owned(), us)
+}
+
 /// A row for each cell of the section's typical size, which is 4 KiB or else the first.
 pub(super) fn typical(study: &Study<'_>, shown: &[&Cell], varied: &Varied) -> Option<Table> {
     let sizes = || shown.iter().map(|cell| cell.spec.axes.size_bytes);
@@ -91,32 +92,22 @@ pub(super) fn typical(study: &Study<'_>, shown: &[&Cell], varied: &Varied) -> Op
     table(study, &of_size.collect::<Vec<&Cell>>(), varied)
 }
 
-/// A row for each cell; no table where nothing was counted, no column of what no filesystem counts.
+/// A row for each cell; no table where nothing was counted, no column of what none has.
 pub(super) fn table(study: &Study<'_>, shown: &[&Cell], varied: &Varied) -> Option<Table> {
-    let all: Vec<(&Cell, &Effort)> = shown
+    let rows: Vec<Vec<String>> = shown
         .iter()
-        .filter_map(|cell| Some((*cell, study.effort(cell)?)))
-        .collect();
-    let uses_threads = all.iter().any(|(_, effort)| {
-        let own_ns = effort.user_ns + effort.system_ns;
-        effort.io_uring_ns > MATTERS * own_ns
-    });
-    let figures = || {
-        let worth = |figure: &&Figure| figure.name != IO_URING || uses_threads;
-        FIGURES.iter().filter(worth)
-    };
-    let rows: Vec<Vec<String>> = all
-        .iter()
-        .map(|(cell, effort)| {
+        .filter_map(|cell| {
+            let effort = study.effort(cell)?;
             let mut row = varied.cells(study, cell);
             row.push(cell.spec.role.to_string());
-            row.extend(figures().map(|figure| (figure.text)(effort)));
-            row
+            row.extend(FIGURES.iter().map(|figure| (figure.text)(effort)));
+            Some(row)
         })
         .collect();
     let mut columns = varied.columns();
     columns.push(Column::text("side", 0));
-    columns.extend(figures().map(|figure| Column::number(figure.name, figure.rank)));
+    let figures = FIGURES.iter();
+    columns.extend(figures.map(|figure| Column::number(figure.name, figure.rank)));
     let mut table = Table {
         caption: String::new(),
         columns,
