@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde_json::Value;
 use support::{Loop, Mount, Program, Ran, cells, system};
 use syncprof::sys::buffer::Aligned;
@@ -201,7 +203,7 @@ fn xfs_writes_its_log_once_for_each_write_that_allocates() {
     let of_traced = journal["bytes"].as_f64().unwrap() / traced["ops"].as_f64().unwrap();
     let counted = per_write(trunc, "/filesystem/xfs/log_bytes");
     assert!(
-        (counted / of_traced - 1.0).abs() < 0.05,
+        (counted / of_traced - 1.0).abs() < 0.1,
         "{counted} {of_traced}"
     );
     // Nobody else writes there.
@@ -276,6 +278,47 @@ fn reads_of_the_device_while_it_is_written_are_told() {
         measure(&["file", mount.dir(), "--trace", "off"])
     };
     ran.prints("was also read while 4K overwrite was measured");
+}
+
+/// Takes the scratch files below a directory out of the page cache.
+fn forget(dir: &Path) {
+    let scratch =
+        |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".syncprof-scratch-");
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    for folder in entries(dir).filter(|entry| scratch(&entry.file_name())) {
+        for file in entries(&folder.path()) {
+            if let Ok(file) = File::open(file.path()) {
+                let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn what_a_write_must_read_first_is_a_phase_of_its_own() {
+    needs_root!();
+    let device = Loop::new(128);
+    let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+    let options = ["-q", "-F", "-b", "4096", "-E", at_once, device.node()];
+    system("mkfs.ext4", &options);
+    let mount = Mount::of(device, &[]);
+    let dir = mount.path().to_owned();
+    let forgetful = Disturbance::of(move |_| forget(&dir));
+    // An eighth of a block, whose rest comes from the device.
+    let args = ["file", mount.dir(), "--direct", "off", "--sizes", "512"];
+    let more = ["--pattern", "rand", "--span", "32m", "--trace", "on"];
+    let pace = ["--rounds", "10", "--budget", "2s"];
+    let (ran, record) = Program::new().measure(&[&args[..], &more, &pace].concat());
+    drop(forgetful);
+    ran.prints("was also read while 512 overwrite was measured");
+    let cell = cells(&record, "file")[0];
+    let phases = cell["traced"]["phases"].as_array().unwrap();
+    let read = phases.iter().find(|one| one["phase"] == "read");
+    assert!(
+        read.is_some_and(|one| one["mean_ns"].as_f64() > Some(0.0)),
+        "{cell:#}"
+    );
 }
 
 /// Switches a device's counting off, and on again when dropped.

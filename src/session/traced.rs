@@ -10,7 +10,7 @@ use crate::model::record::{Handed, Level, Note, Record};
 use crate::model::sample::{OpTime, Sample};
 use crate::model::trace::{Class, ClassTraffic, Traced};
 use crate::model::traffic::BlockStat;
-use crate::observe::attribute::{self, Attributed, Request, Scope};
+use crate::observe::attribute::{self, Attributed, Read, Request, Scope};
 use crate::observe::phases;
 use crate::observe::tracer::{self, NoTrace, Tracer};
 use crate::sys::fiemap;
@@ -290,10 +290,13 @@ impl Kept {
             let requests: Vec<Request> = whole()
                 .flat_map(|pass| pass.attributed.requests.iter().copied())
                 .collect();
+            let reads: Vec<Read> = whole()
+                .flat_map(|pass| pass.attributed.reads.iter().copied())
+                .collect();
             let ops: Vec<OpTime> = whole()
                 .flat_map(|pass| pass.op_times.iter().copied())
                 .collect();
-            phases::phases(&requests, &ops)
+            phases::phases(&requests, &reads, &ops)
         } else {
             phases::Anatomy::default()
         };
