@@ -7,6 +7,7 @@ pub mod drive;
 pub mod effort;
 pub mod explain;
 mod figure;
+pub mod foreign;
 pub mod gap;
 pub mod interval;
 pub mod lab;

@@ -310,6 +310,7 @@ pub(crate) fn slice(
         },
         worker_cpu_ns: None,
         devices: Vec::new(),
+        neighbours: Vec::new(),
         process: None,
         filesystem: None,
     }

@@ -13,7 +13,7 @@ use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
 use super::timeline::Timeline;
 use super::trace::Traced;
-use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
+use super::traffic::{DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
 use super::variant::{Lab, Variant};
 
 /// The version of the record's form that this program writes and reads.
@@ -364,8 +364,13 @@ pub struct Slice {
     pub truncating_opens_ns: Vec<u64>,
     /// Processor time of io_uring worker threads; none where it can't be known.
     pub worker_cpu_ns: Option<u64>,
-    /// What each device of the stack counted, pauses between passes left out.
+    /// What each device of the stack counted, pauses between passes left out. None of a device whose
+    /// counters could not be read before and after each pass.
     pub devices: Vec<DeviceTraffic>,
+    /// What other partitions counted meanwhile that share a disk with one of the stack's; none of
+    /// those that were idle.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourTraffic>,
     /// What the process took of the machine, pauses between passes left out.
     #[serde(default)]
     pub process: Option<ProcessCount>,
@@ -393,6 +398,7 @@ impl Slice {
             truncating_opens_ns: Vec::new(),
             worker_cpu_ns: None,
             devices: Vec::new(),
+            neighbours: Vec::new(),
             process: None,
             filesystem: None,
         }

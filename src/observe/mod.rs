@@ -3,6 +3,7 @@
 
 pub mod attribute;
 pub mod blockstat;
+mod counter;
 pub mod cpustat;
 pub mod decode;
 pub mod event;

@@ -279,6 +279,7 @@ fn class_name(class: Class) -> &'static str {
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Submit => "submit",
+        Phase::Read => "read",
         Phase::DataWrite => "data write",
         Phase::Waiting => "waiting",
         Phase::JournalWrite => "journal write",

@@ -349,7 +349,9 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
     tables.extend(traffic::share_table(study, &cells));
-    let (anatomies, more) = anatomy::some(&study.sides(&cells));
+    let sides = study.sides(&cells);
+    tables.extend(effort::typical(study, &sides, &varied));
+    let (anatomies, more) = anatomy::some(&sides);
     let mut dropped: Vec<String> = Vec::new();
     for name in tables
         .iter_mut()

@@ -12,7 +12,6 @@ use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role}
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
-use crate::observe::fsstat::FsStat;
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
@@ -20,6 +19,7 @@ use crate::sys::clock;
 use crate::sys::root::Root;
 use crate::target;
 
+use super::counters;
 use super::drives;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
@@ -60,22 +60,13 @@ impl<'a> Bench<'a> {
         tracing: Tracing,
         stalled: Stalled<'a>,
     ) -> anyhow::Result<Bench<'a>> {
-        let stack_of = |id: &str| {
-            let target = record.targets.iter().find(|target| target.id == id);
-            target
-                .map(|t| t.stack.iter().map(|d| d.dev).collect())
-                .unwrap_or_default()
-        };
-        let mount_of = |id: &str| {
-            let target = record.targets.iter().find(|target| target.id == id);
-            target.and_then(|target| target.mount.as_ref())
-        };
+        let uncounted = counters::uncounted(root, record);
         let targets: Vec<Target> = places
             .into_iter()
             .map(|(id, place)| Target {
-                stack: stack_of(&id),
+                device: top_device(record, &id),
+                counters: counters::of(root, record, &id),
                 scope: traced::scope(root, record, &id),
-                filesystem: mount_of(&id).map(|mount| FsStat::of(root, mount)),
                 id,
                 place,
                 fds: Vec::new(),
@@ -91,6 +82,7 @@ impl<'a> Bench<'a> {
             target: None,
             text,
         }));
+        record.notes.extend(uncounted);
         let traced_devices = traced::devices(root, record, tracing)?;
         drives::begin(root, record);
         Ok(Bench {
@@ -220,8 +212,7 @@ impl<'a> Bench<'a> {
             stop: self.stop,
             observed: Observed {
                 root: self.root,
-                stack: &target.stack,
-                filesystem: target.filesystem.as_ref(),
+                counters: &target.counters,
             },
             workers: ask
                 .count_handed
@@ -257,8 +248,12 @@ impl Slicer for Bench<'_> {
             text: text.clone(),
         };
         let sample = driven.sample;
+        let lost = driven
+            .tally
+            .lost()
+            .map(|dev| counters::lost(&target.id, dev));
         Ok(Outcome {
-            notes: sample.fallbacks.iter().map(note).collect(),
+            notes: sample.fallbacks.iter().map(note).chain(lost).collect(),
             failed: sample.first_error.as_ref().map(ToString::to_string),
             handed: driven.tally.worker_requests.map(|requests| Handed {
                 ops: sample.ops,
@@ -268,7 +263,8 @@ impl Slicer for Bench<'_> {
             slice: Slice {
                 truncating_opens_ns: driven.truncating_opens_ns,
                 worker_cpu_ns: Some(driven.tally.worker_cpu_ns),
-                devices: driven.tally.devices,
+                devices: driven.tally.stack(&target.counters),
+                neighbours: driven.tally.neighbours(&target.counters),
                 process: driven.tally.process,
                 filesystem: driven.tally.filesystem,
                 ..Slice::of(&sample)
@@ -278,8 +274,8 @@ impl Slicer for Bench<'_> {
     }
 
     fn temperature_c(&self, index: usize) -> Option<f64> {
-        let stack = &self.targets[self.cells[index].target].stack;
-        target::temperature_c(self.root, *stack.first()?)
+        let device = self.targets[self.cells[index].target].device;
+        target::temperature_c(self.root, device?)
     }
 
     fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
@@ -300,6 +296,12 @@ impl Slicer for Bench<'_> {
     fn end(&mut self, record: &mut Record) {
         drives::end(self.root, record);
     }
+}
+
+/// The block device that a target is or lies on.
+fn top_device(record: &Record, id: &str) -> Option<DevId> {
+    let target = record.targets.iter().find(|target| target.id == id)?;
+    Some(target.stack.first()?.dev)
 }
 
 /// What a slice gave.
@@ -360,9 +362,9 @@ impl Driver<'_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.start()?;
         }
-        let before = self.observed.read(self.workers.as_ref());
+        let before = self.observed.before(self.workers.as_ref());
         let mut sample = self.engine(lanes, left)?;
-        let after = self.observed.read(self.workers.as_ref());
+        let after = self.observed.after(self.workers.as_ref());
         self.tally.add(&before, &after, sample.cpu_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;

@@ -6,6 +6,7 @@
 mod baseline;
 mod bench;
 mod claims;
+mod counters;
 mod drives;
 mod lab;
 mod lanes;

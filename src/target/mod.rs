@@ -19,8 +19,9 @@ mod temperature;
 
 pub use drive::{ask_drives, health};
 pub use host::host;
+pub use journal::external_journal;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
-pub use stack::{all_devices, device_node, stack};
+pub use stack::{all_devices, device_node, neighbours, stack};
 pub use temperature::temperature_c;

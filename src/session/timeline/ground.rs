@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use nix::fcntl::OFlag;
 
 use crate::guard::{self, WriteGrant};
-use crate::model::facts::{DevId, MountFacts};
+use crate::model::facts::MountFacts;
 use crate::model::record::{BaselineKind, Record};
 use crate::model::timeline::Workload;
 use crate::scratch::{Scratch, ScratchFile};
 use crate::session::baseline::{DEVICE, no_baseline};
+use crate::session::counters::{self, Counters};
 use crate::session::place::Place;
 use crate::session::prepare::{cannot_open, take_device};
 use crate::session::survey::{SetupError, Survey};
@@ -29,8 +30,8 @@ pub struct Grounds {
 pub(super) struct Ground {
     pub(super) target: String,
     pub(super) workload: Workload,
-    /// The devices below it, whose counters are read.
-    pub(super) stack: Vec<DevId>,
+    /// Of the devices below it.
+    pub(super) counters: Counters,
     /// First, so that its files are no longer held when they are removed.
     pub(super) raw: Option<Raw>,
     pub(super) scratch: Scratch,
@@ -48,7 +49,7 @@ pub(super) struct Ground {
 #[derive(Debug)]
 pub(super) struct Raw {
     pub(super) target: String,
-    pub(super) stack: Vec<DevId>,
+    pub(super) counters: Counters,
     /// The blocks of the log; none: the device that was named.
     pub(super) extents: Option<WriteGrant>,
 }
@@ -169,7 +170,7 @@ fn ground(
     Ok(Ground {
         target: id.to_owned(),
         workload,
-        stack: record.targets[index].stack.iter().map(|d| d.dev).collect(),
+        counters: counters::of(root, record, id),
         raw,
         scratch,
         logs,
@@ -204,13 +205,11 @@ fn raw_side(
     let Some(target) = baseline.target.clone() else {
         return Ok(None);
     };
-    let stack = record.targets.iter().find(|other| other.id == target);
-    let stack = stack.map(|raw| raw.stack.iter().map(|d| d.dev).collect());
-    let stack = stack.unwrap_or_default();
+    let counters = counters::of(root, record, &target);
     if target == DEVICE {
         return Ok(Some(Raw {
             target,
-            stack,
+            counters,
             extents: None,
         }));
     }
@@ -225,7 +224,7 @@ fn raw_side(
     match guard::extents(root, mount, &files.iter().collect::<Vec<_>>()) {
         Ok(grant) => Ok(Some(Raw {
             target,
-            stack,
+            counters,
             extents: Some(grant),
         })),
         Err(error) => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::record::{Ended, Record};
 use crate::plan::WorkloadPlan;
+use crate::session::{counters, drives};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::root::Root;
 
@@ -56,7 +57,12 @@ pub fn run_workloads(
         stop,
         watch,
     };
+    run.record
+        .notes
+        .extend(counters::uncounted(root, run.record));
+    drives::begin(root, run.record);
     let ended = run.all()?;
+    drives::end(root, run.record);
     run.record.run.ended = Some(ended);
     run.publish()
 }

@@ -50,20 +50,20 @@ impl<'a> Samples<'a> {
         }
         for (interval, pair) in intervals.iter_mut().zip(self.taken.windows(2)) {
             let [before, after] = [pair[0], pair[1]];
-            interval.device = before.device.zip(after.device).map(device_share);
+            interval.device = before.device.zip(after.device).and_then(device_share);
             let cpu = before.cpu.zip(after.cpu);
             interval.cpu = cpu.map(|(before, after)| cpustat::since(&after, &before));
         }
     }
 }
 
-fn device_share((before, after): (BlockStat, BlockStat)) -> DeviceShare {
-    let counted = blockstat::since(&after, &before);
-    DeviceShare {
+fn device_share((before, after): (BlockStat, BlockStat)) -> Option<DeviceShare> {
+    let counted = blockstat::since(&after, &before)?;
+    Some(DeviceShare {
         write_bytes: counted.write_sectors * SECTOR_BYTES,
         writes: counted.writes,
         flushes: counted.flushes,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::model::histogram::encode;
 use crate::model::record::LatencyNs;
 use crate::model::timeline::{Latencies, Timeline};
 use crate::model::traffic::DeviceTraffic;
+use crate::session::counters::Counters;
 use crate::session::tally::{Observed, Reading, Tally};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::root::Root;
@@ -48,14 +49,13 @@ pub(super) fn stretch(
     told: &mut dyn FnMut(Duration),
 ) -> anyhow::Result<Timeline> {
     let ground = &grounds.grounds[at];
-    let (target, stack) = match (side, &ground.raw) {
-        (Side::Raw, Some(raw)) => (&raw.target, &raw.stack),
-        _ => (&ground.target, &ground.stack),
+    let (target, counters) = match (side, &ground.raw) {
+        (Side::Raw, Some(raw)) => (&raw.target, &raw.counters),
+        _ => (&ground.target, &ground.counters),
     };
     let observed = Observed {
         root: context.root,
-        stack,
-        filesystem: None,
+        counters,
     };
     let course = Course {
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
@@ -64,8 +64,8 @@ pub(super) fn stretch(
     // What was written before is not this stretch's.
     settle(ground)?;
     let started_ns = monotonic_ns() - context.begun_ns;
-    let mut samples = Samples::begin(context.root, stack.first().copied());
-    let before = observed.read(None);
+    let mut samples = Samples::begin(context.root, counters.stack.first().copied());
+    let before = observed.before(None);
     let run = Drive {
         ground,
         course: &course,
@@ -76,10 +76,10 @@ pub(super) fn stretch(
         },
     };
     let counted = drive(grounds, side, run)?;
-    let after = observed.read(None);
+    let after = observed.after(None);
     samples.take();
     settle(ground)?;
-    let settled = observed.read(None);
+    let settled = observed.after(None);
     let made = Timeline {
         target: target.clone(),
         role: side.role(),
@@ -87,8 +87,8 @@ pub(super) fn stretch(
         repetition: context.repetition,
         duration_ns: course.duration_ns,
         started_ns,
-        devices: traffic(&before, &after),
-        settling: traffic(&after, &settled),
+        devices: traffic(counters, &before, &after),
+        settling: traffic(counters, &after, &settled),
         ..of_counted(ground, counted, &samples)
     };
     Ok(made)
@@ -101,10 +101,10 @@ fn settle(ground: &Ground) -> anyhow::Result<()> {
     })
 }
 
-fn traffic(before: &Reading, after: &Reading) -> Vec<DeviceTraffic> {
+fn traffic(counters: &Counters, before: &Reading, after: &Reading) -> Vec<DeviceTraffic> {
     let mut tally = Tally::default();
     tally.add(before, after, 0);
-    tally.devices
+    tally.stack(counters)
 }
 
 /// A timeline with what was counted; what a stretch is is for the caller to fill in.
