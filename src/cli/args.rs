@@ -140,12 +140,20 @@ pub(super) struct Lab {
     /// Size of the image that filesystems are made in [default: 1g]
     #[arg(long, value_parser = parse_bytes, value_name = "BYTES", conflicts_with = "device")]
     pub(super) image: Option<u64>,
-    /// Directory that the image is made in [default: $XDG_STATE_HOME/syncprof]
+    /// Directory that the image is made in [default: $XDG_STATE_HOME/syncprof, or /var/tmp if only
+    /// that has room]
     #[arg(long = "in", value_name = "DIR", conflicts_with = "device")]
     pub(super) folder: Option<PathBuf>,
     /// Make the filesystems on this device instead, which needs --overwrite
     #[arg(long, value_name = "DEVICE")]
     pub(super) device: Option<PathBuf>,
+    /// With --device: put the journals of variants that want one elsewhere on this device, which
+    /// destroys what it holds too
+    #[arg(long, value_name = "DEVICE", requires = "device")]
+    pub(super) journal_device: Option<PathBuf>,
+    /// With --journal-device: its serial number or kernel name, instead of typing it at the prompt
+    #[arg(long, value_name = "SERIAL|NAME", requires = "journal_device")]
+    pub(super) confirm_journal: Option<String>,
     #[command(flatten)]
     pub(super) writing: Writing,
     #[command(flatten)]
@@ -153,7 +161,7 @@ pub(super) struct Lab {
 }
 
 /// How a device is written.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Writing a device")]
 pub(super) struct Writing {
     /// Write fresh data: DESTROYS what the device holds in the span. Asks for the device's serial

@@ -1,47 +1,34 @@
 //! `lab`: builds one filesystem after the other, measures each, prints the ranking.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::guard;
-use crate::lab::{self, BuildError, Image, ImageError, MountPoint, Region, Stack};
-use crate::model::cell::CellSpec;
-use crate::model::facts::DevId;
+use crate::lab::{self, BuildError, MountPoint, Stack};
+use crate::model::cell::{CellSpec, Role};
 use crate::model::record::{Ended, Level, Note, Record};
-use crate::model::units::show_amount;
 use crate::model::variant::{self, Variant};
-use crate::plan::Settings;
 use crate::plan::lab::LabProfile;
+use crate::plan::{self, Settings, TargetPlan};
 use crate::report;
 use crate::session::{self, Bench, Hooks, Pace, Progress, Saver, SetupError, Wish};
-use crate::sys::loopdev::LoopDevice;
 use crate::sys::root::Root;
 
 use super::args::Lab;
 use super::config::{self, UsageError};
-use super::confirm::confirmation;
+use super::ground::Ground;
 use super::measure::{self, tracing};
 use super::output::Terminal;
 use super::screen::Screen;
 use super::{signals, status};
 
-/// An image where nothing else is asked for.
-const IMAGE_BYTES: u64 = 1 << 30;
-/// The part of it that is written raw, unless a span is asked for.
-const RAW_BYTES: u64 = 64 << 20;
-/// Less than this is no filesystem.
-const LEAST_BYTES: u64 = 8 << 20;
-/// The part of it for journals on a device of their own.
-const JOURNAL_BYTES: u64 = 128 << 20;
-
 pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result<u8> {
     let (profile, settings) = config::lab(&args)?;
     if args.measure.control.dry_run {
-        terminal.print(&dry_run(&profile))?;
+        terminal.print(&dry_run(&profile, &settings)?)?;
         return Ok(status::MEASURED);
     }
     // Before there is any other thread, which would not share them.
@@ -61,10 +48,11 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
         profile: profile.name.clone(),
         question: profile.question.clone(),
         scratch: ground.describe(),
-        is_image: matches!(ground, Ground::Image { .. }),
+        is_image: ground.is_image(),
         remedies: profile.remedies.clone(),
     };
     let mut record = session::lab_record(root, &wish, told);
+    record.notes = ground.notes()?;
     let saver = Saver::new(
         measure::record_paths(args.measure.output.json.as_deref(), Some(&state), &record),
         &record,
@@ -92,13 +80,24 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
     Ok(status_of(&record))
 }
 
-fn dry_run(profile: &LabProfile) -> String {
+/// The commands of each variant, then the cells that each gets. What a filesystem can't take is
+/// known once it is made.
+fn dry_run(profile: &LabProfile, settings: &Settings) -> Result<String, UsageError> {
     let (device, journal) = (Path::new("DEVICE"), Path::new("JOURNAL"));
-    let lines = profile.variants.iter().map(|variant| {
+    let variants = profile.variants.iter().map(|variant| {
         let commands = lab::commands(variant, device, Some(journal));
         format!("{}: {}\n", variant.name, commands.join("; "))
     });
-    lines.collect()
+    let target = TargetPlan {
+        id: "each".to_owned(),
+        role: Role::File,
+        logical_block_bytes: 1,
+        span_limit_bytes: u64::MAX,
+    };
+    let cells = plan::cells(&settings.matrix, &target);
+    let cells = cells.map_err(|error| UsageError(error.to_string()))?;
+    let cells = cells.iter().map(|cell| format!("{}\n", cell.id));
+    Ok(variants.chain(cells).collect())
 }
 
 fn status_of(record: &Record) -> u8 {
@@ -111,153 +110,6 @@ fn status_of(record: &Record) -> u8 {
     match measure::status_of(record) {
         status::MEASURED if has_failed => status::FAILED,
         other => other,
-    }
-}
-
-/// What filesystems are built on.
-enum Ground {
-    /// Parts of an image.
-    Image {
-        size_bytes: u64,
-        folder: PathBuf,
-        filesystem: LoopDevice,
-        raw: LoopDevice,
-        journal: Option<LoopDevice>,
-    },
-    /// A device that was named and confirmed.
-    Device { path: PathBuf, dev: DevId },
-}
-
-impl Ground {
-    fn prepare(
-        root: &Root,
-        args: &Lab,
-        profile: &LabProfile,
-        settings: &Settings,
-        state: &Path,
-        stop: &Arc<AtomicBool>,
-    ) -> anyhow::Result<Ground> {
-        if let Some(path) = &args.device {
-            return Ground::device(root, args, path, stop);
-        }
-        let folder = args.folder.clone().unwrap_or_else(|| state.to_owned());
-        let size_bytes = args.image.unwrap_or(IMAGE_BYTES);
-        let raw_bytes = settings.matrix.span_bytes.unwrap_or(RAW_BYTES);
-        let external = profile
-            .variants
-            .iter()
-            .any(|variant| variant.external_journal);
-        let journal_bytes = if external { JOURNAL_BYTES } else { 0 };
-        let filesystem_bytes = size_bytes.saturating_sub(raw_bytes + journal_bytes);
-        if filesystem_bytes < LEAST_BYTES {
-            return Err(UsageError(format!(
-                "--image {} leaves too little for a filesystem beside {} that are written raw",
-                show_amount(size_bytes),
-                show_amount(raw_bytes),
-            ))
-            .into());
-        }
-        let image = Image::make(&folder, size_bytes, stop).map_err(setup)?;
-        let attach = |offset_bytes, size_bytes| {
-            let region = Region {
-                offset_bytes,
-                size_bytes,
-            };
-            image.attach(root, region).map_err(setup)
-        };
-        let journal = match external {
-            true => Some(attach(raw_bytes, journal_bytes)?),
-            false => None,
-        };
-        Ok(Ground::Image {
-            size_bytes,
-            raw: attach(0, raw_bytes)?,
-            journal,
-            filesystem: attach(raw_bytes + journal_bytes, filesystem_bytes)?,
-            folder,
-        })
-    }
-
-    /// The guard judges the device, and what was typed for it. The grant itself is given back, since
-    /// mkfs and the mount claim the device for themselves.
-    fn device(
-        root: &Root,
-        args: &Lab,
-        path: &Path,
-        stop: &Arc<AtomicBool>,
-    ) -> anyhow::Result<Ground> {
-        if !args.writing.overwrite {
-            let text = "--device needs --overwrite: filesystems are made on it, and destroy what it \
-                        holds";
-            return Err(UsageError(text.to_owned()).into());
-        }
-        let permit = guard::check(root, path).map_err(SetupError::Refused)?;
-        let confirmed = confirmation(Some(permit.confirmations()), Some(&args.writing), stop)?;
-        let dev = permit.facts().first().map(|device| device.dev);
-        let (Some((word, force)), Some(dev)) = (confirmed, dev) else {
-            return Err(UsageError(format!("{} is not confirmed", path.display())).into());
-        };
-        permit
-            .overwrite(RAW_BYTES, &word, force)
-            .map_err(SetupError::Refused)?;
-        Ok(Ground::Device {
-            path: path.to_owned(),
-            dev,
-        })
-    }
-
-    fn describe(&self) -> String {
-        match self {
-            Ground::Image {
-                size_bytes, folder, ..
-            } => format!(
-                "an image of {} in {}",
-                show_amount(*size_bytes),
-                folder.display()
-            ),
-            Ground::Device { path, .. } => path.display().to_string(),
-        }
-    }
-
-    /// Where a filesystem is made, and where its journal may lie. A device is judged anew.
-    fn devices(&self, root: &Root) -> anyhow::Result<(&Path, Option<&Path>)> {
-        match self {
-            Ground::Image {
-                filesystem,
-                journal,
-                ..
-            } => Ok((
-                filesystem.node(),
-                journal.as_ref().map(|journal| journal.node().as_path()),
-            )),
-            Ground::Device { path, dev } => {
-                let permit = guard::check(root, path).map_err(SetupError::Refused)?;
-                let now = permit.facts().first().map(|device| device.dev);
-                anyhow::ensure!(
-                    now == Some(*dev),
-                    "{} is another device than the one that was confirmed",
-                    path.display()
-                );
-                Ok((path, None))
-            }
-        }
-    }
-
-    /// The device that the filesystem is compared with, and the word that confirms writing it. On a
-    /// device that was named, the file's own blocks serve, where they can.
-    fn raw(&self) -> Option<(&Path, String)> {
-        let Ground::Image { raw, .. } = self else {
-            return None;
-        };
-        let name = raw.node().file_name().unwrap_or_default();
-        Some((raw.node(), name.to_string_lossy().into_owned()))
-    }
-}
-
-fn setup(error: ImageError) -> SetupError {
-    match error {
-        ImageError::Interrupted => SetupError::Interrupted,
-        other => SetupError::Cannot(other.to_string()),
     }
 }
 
@@ -285,8 +137,7 @@ impl Run<'_> {
         let rounds = wish.settings.rounds;
         let mut screen = Screen::new(self.terminal, self.saver, self.stop, record, rounds);
         for (index, variant) in variants.iter().enumerate() {
-            if self.stop.load(Ordering::Relaxed) {
-                self.ended.push(Ended::Interrupted);
+            if self.ended.contains(&Ended::Interrupted) {
                 break;
             }
             let left = wish.settings.budget.saturating_sub(self.begun.elapsed());
@@ -316,7 +167,10 @@ impl Run<'_> {
         let built = lab::build(self.root, &variant, device, journal, self.place, self.stop);
         let stack = match built {
             Ok(stack) => stack,
-            Err(BuildError::Interrupted) => return Ok(()),
+            Err(BuildError::Interrupted) => {
+                self.ended.push(Ended::Interrupted);
+                return Ok(());
+            }
             Err(error) => {
                 variant.failed = Some(error.to_string());
                 session::add_failed(record, variant);
@@ -324,10 +178,11 @@ impl Run<'_> {
             }
         };
         variant.commands.clone_from(&stack.commands);
+        variant.mkfs_version.clone_from(&stack.mkfs_version);
         match self.measure(record, &variant, wish, budget, screen) {
             Ok(measured) => *record = measured,
             Err(error) => match error.downcast_ref::<SetupError>() {
-                Some(SetupError::Interrupted) => {}
+                Some(SetupError::Interrupted) => self.ended.push(Ended::Interrupted),
                 _ => {
                     variant.failed = Some(format!("{error:#}"));
                     session::add_failed(record, variant);

@@ -4,6 +4,7 @@ mod args;
 mod clean;
 mod config;
 mod confirm;
+mod ground;
 mod lab;
 mod list;
 mod measure;

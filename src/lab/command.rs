@@ -1,10 +1,13 @@
 //! Runs the programs that make filesystems.
 
-use std::io;
-use std::process::{Child, Command, Stdio};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::sys::process::die_with_parent;
 
@@ -30,15 +33,55 @@ pub(super) enum CommandError {
 
 /// Runs a program and its arguments to the end. It ends with this process, whatever ends that.
 pub(super) fn run(words: &[String], stop: &AtomicBool) -> Result<(), CommandError> {
-    let [program, arguments @ ..] = words else {
+    let Some(program) = words.first() else {
         return Ok(());
     };
+    let ended = start(words, stop)?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    // Ctrl-C reaches everything that the terminal runs, and may have ended the program first.
+    if stop.load(Ordering::Relaxed) {
+        return Err(CommandError::Interrupted);
+    }
+    let last = last_words(&ended.errors).or_else(|| last_words(&ended.output));
+    Err(CommandError::Failed(
+        program.clone(),
+        last.unwrap_or_else(|| ended.status.to_string()),
+    ))
+}
+
+/// The version that a program tells of itself with `-V`, in one line; none if it tells none.
+pub(super) fn version(program: &str, stop: &AtomicBool) -> Option<String> {
+    let ended = start(&[program.to_owned(), "-V".to_owned()], stop).ok()?;
+    let has_number = |line: &&str| line.contains(|c: char| c.is_ascii_digit());
+    let mut lines = ended.output.lines().chain(ended.errors.lines());
+    lines
+        .find(has_number)
+        .map(|line| line.trim().to_owned())
+        .filter(|_| ended.status.success())
+}
+
+/// How a program ended, and what it said.
+struct Outcome {
+    status: ExitStatus,
+    output: String,
+    errors: String,
+}
+
+fn start(words: &[String], stop: &AtomicBool) -> Result<Outcome, CommandError> {
+    let [program, arguments @ ..] = words else {
+        return Err(CommandError::Missing(String::new()));
+    };
+    let failed = |error| CommandError::Start(program.clone(), error);
+    // Into memory and not through pipes: one that is full would stop the program.
+    let (mut output, mut errors) = (memory().map_err(failed)?, memory().map_err(failed)?);
     let mut command = Command::new(program);
     command
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stdout(output.try_clone().map_err(failed)?)
+        .stderr(errors.try_clone().map_err(failed)?)
         // Messages are looked at, and shown as they are.
         .env("LC_ALL", "C");
     die_with_parent(&mut command);
@@ -46,25 +89,20 @@ pub(super) fn run(words: &[String], stop: &AtomicBool) -> Result<(), CommandErro
         io::ErrorKind::NotFound => CommandError::Missing(program.clone()),
         _ => CommandError::Start(program.clone(), error),
     })?;
-    let failed = |error| CommandError::Start(program.clone(), error);
-    let Some(output) = wait(child, stop).map_err(failed)? else {
-        return Err(CommandError::Interrupted);
-    };
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let mut words = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let last = words
-        .next_back()
-        .map_or_else(|| output.status.to_string(), str::to_owned);
-    Err(CommandError::Failed(program.clone(), last))
+    let status = wait(child, stop).map_err(failed)?;
+    Ok(Outcome {
+        status: status.ok_or(CommandError::Interrupted)?,
+        output: text(&mut output).map_err(failed)?,
+        errors: text(&mut errors).map_err(failed)?,
+    })
 }
 
 /// Waits for the child; none if a signal came first, and the child was ended.
-fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<std::process::Output>> {
-    // What makes filesystems says little: its words fit the pipe until it has ended.
-    while child.try_wait()?.is_none() {
+fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
         if stop.load(Ordering::Relaxed) {
             child.kill()?;
             child.wait()?;
@@ -72,7 +110,25 @@ fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<std::process::
         }
         thread::sleep(TICK);
     }
-    child.wait_with_output().map(Some)
+}
+
+fn memory() -> io::Result<File> {
+    Ok(memfd_create(c"output", MFdFlags::MFD_CLOEXEC)?.into())
+}
+
+fn text(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last line that says something; what a program's usage begins is no news.
+fn last_words(said: &str) -> Option<String> {
+    let is_usage = |line: &&str| line.to_ascii_lowercase().starts_with("usage");
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let before = lines().take_while(|line| !is_usage(line)).last();
+    before.or_else(|| lines().next_back()).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -90,6 +146,9 @@ mod tests {
         let why = say("echo one >&2; echo too small >&2; exit 1", false);
         assert_eq!(why, Err("sh: too small".to_owned()));
         assert!(say("exit 3", false).unwrap_err().contains("exit status: 3"));
+        assert_eq!(say("echo full; exit 1", false), Err("sh: full".to_owned()));
+        let usage = "echo no such size >&2; echo; echo 'Usage: x' >&2; echo y >&2; exit 1";
+        assert_eq!(say(usage, false), Err("sh: no such size".to_owned()));
         let missing = run(&["no-such-mkfs".to_owned()], &AtomicBool::new(false));
         assert!(matches!(missing, Err(CommandError::Missing(_))));
     }
@@ -97,5 +156,13 @@ mod tests {
     #[test]
     fn a_signal_ends_it() {
         assert_eq!(say("sleep 600", true), Err("interrupted".to_owned()));
+        // The terminal's signal may end the program before anybody looks.
+        assert_eq!(say("exit 1", true), Err("interrupted".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_says_much_is_not_stopped_by_it() {
+        let words = "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1";
+        assert!(say(words, false).unwrap_err().len() > 900_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -32,6 +32,12 @@ pub enum BuildError {
     /// There is no way to make such a filesystem.
     #[error("no recipe for {0}; there is one for {1}")]
     Unknown(String, String),
+    /// It is no filesystem on one device.
+    #[error(
+        "ZFS is made and mounted by its own tools as a pool, which the lab does not do; mount one \
+             and compare with `syncprof gap`"
+    )]
+    Pool,
     /// Its mkfs is not there.
     #[error("{tool} is missing: install {package}")]
     NoTool {
@@ -41,7 +47,7 @@ pub enum BuildError {
         package: String,
     },
     /// The kernel doesn't know it.
-    #[error("this kernel has no {0}: load or build its module")]
+    #[error("this kernel has no {0}: it is not in /proc/filesystems, also after `modprobe {0}`")]
     NoKernel(String),
     /// It wants a journal on another device.
     #[error("{0}")]
@@ -78,17 +84,23 @@ pub struct MountPoint {
 impl MountPoint {
     /// Makes one in `folder`.
     pub fn make(folder: &Path) -> io::Result<MountPoint> {
-        let path = folder.join(format!(
-            "{PREFIX}{}-{:08x}",
-            std::process::id(),
-            fastrand::u32(..)
-        ));
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let lock = Flock::lock(File::open(&path)?, FlockArg::LockExclusiveNonblock);
-        Ok(MountPoint {
-            path,
-            _lock: lock.map_err(|(_, errno)| errno)?,
-        })
+        loop {
+            let path = folder.join(format!(
+                "{PREFIX}{}-{:08x}",
+                std::process::id(),
+                fastrand::u32(..)
+            ));
+            fs::DirBuilder::new().mode(0o700).create(&path)?;
+            // `syncprof clean` may come before the lock, and take it for a leftover.
+            let lock = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => Flock::lock(opened?, FlockArg::LockExclusive),
+            };
+            let lock = lock.map_err(|(_, errno)| errno)?;
+            if is_still_at(&lock, &path)? {
+                return Ok(MountPoint { path, _lock: lock });
+            }
+        }
     }
 
     /// The folder.
@@ -104,18 +116,46 @@ impl Drop for MountPoint {
     }
 }
 
+fn is_still_at(folder: &File, path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(there.ino() == folder.metadata()?.ino()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A folder to mount on whose process is gone. Nobody else takes it while this lives.
+#[derive(Debug)]
+pub struct OldMountPoint {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl OldMountPoint {
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it; it is empty, since the mount was its process's own.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_dir(&self.path)
+    }
+}
+
 /// Folders to mount on whose processes are gone.
-pub fn leftovers(folder: &Path) -> Vec<PathBuf> {
+pub fn leftovers(folder: &Path) -> Vec<OldMountPoint> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_left = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_folder = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-        is_folder
-            && name.starts_with(PREFIX)
-            && File::open(path)
-                .is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok())
+    let old = |path: PathBuf| {
+        let name = path.file_name()?.to_string_lossy();
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
+        if !is_folder || !name.starts_with(PREFIX) {
+            return None;
+        }
+        let lock = Flock::lock(File::open(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
+        Some(OldMountPoint { path, _lock: lock })
     };
-    entries.map(|entry| entry.path()).filter(is_left).collect()
+    entries.filter_map(|entry| old(entry.path())).collect()
 }
 
 /// A mounted filesystem. Its value's end unmounts it.
@@ -124,6 +164,8 @@ pub struct Stack<'a> {
     place: &'a MountPoint,
     /// What was run to make it.
     pub commands: Vec<String>,
+    /// The version of its mkfs, as that tells it.
+    pub mkfs_version: Option<String>,
     mounted: bool,
 }
 
@@ -138,8 +180,10 @@ pub fn build<'a>(
     stop: &AtomicBool,
 ) -> Result<Stack<'a>, BuildError> {
     let fs_type = &variant.fs_type;
-    let recipe =
-        recipe::of(fs_type).ok_or_else(|| BuildError::Unknown(fs_type.clone(), recipe::known()))?;
+    let recipe = recipe::of(fs_type).ok_or_else(|| match fs_type.as_str() {
+        "zfs" => BuildError::Pool,
+        _ => BuildError::Unknown(fs_type.clone(), recipe::known()),
+    })?;
     let journal = match variant.external_journal {
         false => None,
         true if recipe.journal == ExternalJournal::None => {
@@ -147,7 +191,8 @@ pub fn build<'a>(
             return Err(BuildError::Journal(text));
         }
         true => Some(journal.ok_or_else(|| {
-            BuildError::Journal("there is no second device for its journal".to_owned())
+            let text = "there is no second device for its journal: name one with --journal-device";
+            BuildError::Journal(text.to_owned())
         })?),
     };
     let commands = recipe.commands(variant, device, journal);
@@ -172,6 +217,7 @@ pub fn build<'a>(
     Ok(Stack {
         place,
         commands: lines,
+        mkfs_version: command::version(recipe.tool, stop),
         mounted: true,
     })
 }
@@ -257,7 +303,15 @@ mod tests {
         assert!(!path.exists());
         fs::create_dir(&path).unwrap();
         fs::create_dir(folder.path().join("other")).unwrap();
-        assert_eq!(leftovers(folder.path()), [path]);
+        let left = leftovers(folder.path());
+        assert_eq!(
+            left.iter().map(OldMountPoint::path).collect::<Vec<_>>(),
+            [path]
+        );
+        for old in left {
+            old.remove().unwrap();
+        }
+        assert!(leftovers(folder.path()).is_empty());
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub struct Variant {
     /// The commands that made it, as they ran.
     #[serde(default)]
     pub commands: Vec<String>,
+    /// What its mkfs tells of itself.
+    #[serde(default)]
+    pub mkfs_version: Option<String>,
     /// Why it was not measured, or not to the end: what was tried, and what was said.
     #[serde(default)]
     pub failed: Option<String>,

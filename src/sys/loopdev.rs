@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use super::ioctl::LoopInfo64;
+use super::ioctl::{LoopInfo64, loop_status};
 use super::root::Root;
 
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
@@ -31,7 +31,7 @@ struct Config {
 #[derive(Debug)]
 pub struct LoopDevice {
     node: PathBuf,
-    _held: File,
+    held: File,
 }
 
 impl LoopDevice {
@@ -61,13 +61,19 @@ impl LoopDevice {
                 .custom_flags(libc::O_CLOEXEC)
                 .open(&node)?;
             match configure(held.as_fd(), file, offset_bytes, size_bytes) {
-                Ok(()) => return Ok(LoopDevice { node, _held: held }),
+                Ok(()) => return Ok(LoopDevice { node, held }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < TRIES => {
                     tries += 1;
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether it goes past the page cache of the filesystem below. The kernel leaves that out,
+    /// without an error, where the file can't be read and written so (drivers/block/loop.c).
+    pub fn is_direct(&self) -> io::Result<bool> {
+        Ok(loop_status(&self.held)?.flags & LO_FLAGS_DIRECT_IO != 0)
     }
 
     /// Its node.
