@@ -17,6 +17,7 @@ pub mod session;
 pub mod plan;
 
 pub mod engine;
+pub mod lab;
 pub mod observe;
 
 pub mod workload;

@@ -2,123 +2,369 @@
 
 mod support;
 
-use serde_json::Value;
-use support::{Loop, Program, cells};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// The file cells of 4 KiB in the states `overwrite` and `trunc`.
-fn file_cells(fs: &str, mib: u64) -> Vec<Value> {
-    let mount = Loop::new(mib).mounted(fs);
-    let args = [
-        "file",
-        mount.dir(),
-        "--trunc",
-        "--sizes",
-        "4k",
-        "--span",
-        "4m",
-        "--rounds",
-        "10",
-        "--budget",
-        "2s",
-        "--trace",
-        "off",
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use serde_json::Value;
+use support::{Loop, Mount, Program, Ran, cells, system};
+use syncprof::sys::buffer::Aligned;
+
+/// A few quick rounds of 4 KiB cells.
+fn measure(args: &[&str]) -> (Ran, Value) {
+    let quick = [
+        "--sizes", "4k", "--span", "4m", "--rounds", "10", "--budget", "2s",
     ];
-    let (_, record) = Program::new().measure(&args);
+    Program::new().measure(&[args, &quick].concat())
+}
+
+/// The file cells in the states `overwrite` and `trunc`.
+fn file_cells(fs: &str, mib: u64, trace: &str) -> Vec<Value> {
+    let mount = Loop::new(mib).mounted(fs);
+    let (_, record) = measure(&["file", mount.dir(), "--trunc", "--trace", trace]);
     cells(&record, "file").into_iter().cloned().collect()
 }
 
-/// A count summed over the slices of the cell in this state, per write.
-fn per_write(cells: &[Value], state: &str, path: &str) -> f64 {
-    let cell = cells
-        .iter()
-        .find(|cell| cell["file_state"] == state)
-        .unwrap();
-    let slices = cell["slices"].as_array().unwrap();
-    let sum: u64 = slices
-        .iter()
-        .map(|slice| slice.pointer(path).and_then(Value::as_u64).unwrap())
-        .sum();
+fn in_state<'c>(cells: &'c [Value], state: &str) -> &'c Value {
+    let found = cells.iter().find(|cell| cell["file_state"] == state);
+    found.unwrap()
+}
+
+fn slices(cell: &Value) -> impl Iterator<Item = &Value> {
+    cell["slices"].as_array().unwrap().iter()
+}
+
+/// A count summed over the slices of a cell, per write.
+#[track_caller]
+fn per_write(cell: &Value, path: &str) -> f64 {
+    let count = |slice: &Value| slice.pointer(path).and_then(Value::as_u64).unwrap();
+    let sum: u64 = slices(cell).map(count).sum();
     sum as f64 / cell["ops"].as_f64().unwrap()
+}
+
+/// One for each write, beside what the filesystem commits of its own every few seconds.
+#[track_caller]
+fn is_one(value: f64) {
+    assert!((1.0..1.05).contains(&value), "{value}");
+}
+
+#[track_caller]
+fn is_none(value: f64) {
+    assert!(value < 0.05, "{value}");
+}
+
+/// Does something again and again, until it is dropped.
+struct Disturbance {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Disturbance {
+    fn of(mut again: impl FnMut(u64) + Send + 'static) -> Disturbance {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            for round in 0.. {
+                if seen.load(Ordering::Relaxed) {
+                    break;
+                }
+                again(round);
+            }
+        });
+        Disturbance {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Writes the first MiB of a device or file, past the page cache.
+    fn writer(path: &Path) -> Disturbance {
+        let file = direct(path, true);
+        let bytes = Aligned::new(65_536).unwrap();
+        Disturbance::of(move |round| {
+            file.write_all_at(&bytes, round % 16 * 65_536).unwrap();
+        })
+    }
+
+    /// Reads the first MiB of a device, past the page cache.
+    fn reader(path: &Path) -> Disturbance {
+        let file = direct(path, false);
+        let mut bytes = Aligned::new(65_536).unwrap();
+        Disturbance::of(move |round| {
+            file.read_exact_at(&mut bytes, round % 16 * 65_536).unwrap();
+        })
+    }
+}
+
+impl Drop for Disturbance {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+fn direct(path: &Path, writes: bool) -> File {
+    OpenOptions::new()
+        .read(!writes)
+        .write(writes)
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .unwrap()
 }
 
 #[test]
 fn ext4_commits_a_transaction_for_each_write_that_allocates() {
     needs_root!();
-    let cells = file_cells("ext4", 128);
-    let transactions = |state| per_write(&cells, state, "/filesystem/jbd2_transactions");
-    // Beside them, ext4 commits what is left over every five seconds.
-    assert!(
-        (1.0..1.05).contains(&transactions("trunc")),
-        "{}",
-        transactions("trunc")
-    );
-    assert!(
-        transactions("overwrite") < 0.05,
-        "{}",
-        transactions("overwrite")
-    );
+    let cells = file_cells("ext4", 128, "on");
+    let [overwrite, trunc] = ["overwrite", "trunc"].map(|state| in_state(&cells, state));
+    is_one(per_write(trunc, "/filesystem/jbd2/transactions"));
+    is_one(per_write(trunc, "/filesystem/jbd2/requested"));
+    is_none(per_write(overwrite, "/filesystem/jbd2/transactions"));
+    for slice in slices(trunc) {
+        assert!(slice["filesystem"]["jbd2"]["commit_ns"].as_u64().unwrap() > 0);
+    }
+    // Each is a request of several blocks and a commit block, as traced.
+    let traced = &trunc["traced"];
+    let classes = traced["classes"].as_array().unwrap();
+    let journal = classes
+        .iter()
+        .find(|one| one["class"] == "journal")
+        .unwrap();
+    let requests = journal["requests"].as_f64().unwrap() / traced["ops"].as_f64().unwrap();
+    assert!((2.0..2.1).contains(&requests), "{traced:#}");
     // The kernel makes ext4's own figure from the device's: they may not differ by a KiB a slice.
-    for cell in &cells {
-        for slice in cell["slices"].as_array().unwrap() {
-            let sectors = slice["devices"][0]["counted"]["write_sectors"]
-                .as_u64()
-                .unwrap();
-            let kib = slice["filesystem"]["ext4_written_kib"].as_u64().unwrap();
-            assert!(kib.abs_diff(sectors / 2) <= 64, "{slice:#}");
+    for slice in cells.iter().flat_map(slices) {
+        let counted = &slice["devices"][0]["counted"]["write_sectors"];
+        let bytes = slice["filesystem"]["ext4_written_bytes"].as_u64().unwrap();
+        let apart = bytes.abs_diff(counted.as_u64().unwrap() * 512);
+        assert!(apart <= 65_536, "{slice:#}");
+    }
+}
+
+/// An ext4 with its journal on a device of its own. Fields go in their order.
+struct Apart {
+    mount: Mount,
+    _journal: Loop,
+}
+
+impl Apart {
+    fn new() -> Apart {
+        let (device, journal) = (Loop::new(128), Loop::new(64));
+        let quiet = ["-q", "-F", "-b", "4096"];
+        let options = ["-O", "journal_dev", journal.node()];
+        system("mke2fs", &[&quiet[..], &options].concat());
+        let place = format!("device={}", journal.node());
+        let options = ["-J", &place, device.node()];
+        system("mkfs.ext4", &[&quiet[..], &options].concat());
+        Apart {
+            mount: Mount::of(device, &[]),
+            _journal: journal,
         }
+    }
+}
+
+#[test]
+fn the_transactions_of_a_journal_on_another_device_are_found() {
+    needs_root!();
+    // Of two such journals in use, each must be taken for its own filesystem's.
+    for filesystem in [Apart::new(), Apart::new()] {
+        let dir = filesystem.mount.dir();
+        let (_, record) = measure(&["file", dir, "--file-state", "append", "--trace", "off"]);
+        let target = &record["targets"][0];
+        assert_eq!(target["mount"]["journal"]["external"], true);
+        let cell = cells(&record, "file")[0];
+        is_one(per_write(cell, "/filesystem/jbd2/transactions"));
     }
 }
 
 #[test]
 fn xfs_writes_its_log_once_for_each_write_that_allocates() {
     needs_root!();
-    let cells = file_cells("xfs", 320);
-    let log = |state, what: &str| per_write(&cells, state, &format!("/filesystem/xfs_log/{what}"));
+    let cells = file_cells("xfs", 320, "on");
+    let [overwrite, trunc] = ["overwrite", "trunc"].map(|state| in_state(&cells, state));
+    is_one(per_write(trunc, "/filesystem/xfs/log_writes"));
+    is_one(per_write(trunc, "/filesystem/xfs/log_forces"));
+    is_none(per_write(overwrite, "/filesystem/xfs/log_writes"));
+    // What XFS says that it wrote to its log is what was traced on the way there.
+    let traced = &trunc["traced"];
+    let classes = traced["classes"].as_array().unwrap();
+    let journal = classes
+        .iter()
+        .find(|one| one["class"] == "journal")
+        .unwrap();
+    let of_traced = journal["bytes"].as_f64().unwrap() / traced["ops"].as_f64().unwrap();
+    let counted = per_write(trunc, "/filesystem/xfs/log_bytes");
     assert!(
-        (1.0..1.05).contains(&log("trunc", "writes")),
-        "{}",
-        log("trunc", "writes")
+        (counted / of_traced - 1.0).abs() < 0.1,
+        "{counted} {of_traced}"
     );
+    // Nobody else writes there.
+    for slice in cells.iter().flat_map(slices) {
+        assert_eq!(slice["filesystem"]["xfs"]["written_bytes"], slice["bytes"]);
+    }
+}
+
+#[test]
+fn others_who_write_to_the_same_xfs_are_told() {
+    needs_root!();
+    let mount = Loop::new(320).mounted("xfs");
+    let other = mount.path().join("other");
+    fs::write(&other, vec![1; 1 << 20]).unwrap();
+    let (ran, _) = {
+        let _writer = Disturbance::writer(&other);
+        measure(&["file", mount.dir(), "--trace", "off"])
+    };
+    ran.prints("Others wrote to the same filesystem while 4K overwrite was measured");
+}
+
+/// A disk of two partitions, the second with a filesystem. Fields go in their order.
+struct Partitions {
+    mount: Mount,
+    disk: Loop,
+}
+
+fn partitions() -> Partitions {
+    let disk = support::partitioned(320);
+    let second = format!("{}p2", disk.node());
+    let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+    system("mkfs.ext4", &["-q", "-F", "-E", at_once, &second]);
+    Partitions {
+        mount: Mount::node(&second, &[]),
+        disk,
+    }
+}
+
+#[test]
+fn others_on_another_partition_of_the_disk_are_told_without_a_trace() {
+    needs_root!();
+    let partitions = partitions();
+    let (mount, disk) = (&partitions.mount, &partitions.disk);
+    let args = ["file", mount.dir(), "--trace", "off"];
+    let (ran, record) = measure(&args);
+    assert!(!ran.stdout.contains("Others used"), "{ran:#?}");
+    let is_idle = |slice: &Value| slice["neighbours"] == Value::Array(Vec::new());
+    assert!(slices(cells(&record, "file")[0]).any(is_idle));
+
+    let (ran, record) = {
+        let _writer = Disturbance::writer(&PathBuf::from(format!("{}p1", disk.node())));
+        measure(&args)
+    };
+    let name = disk.name();
+    ran.prints("Others used the disk while 4K overwrite was measured")
+        .prints(&format!(
+            "on {name} outside {name}p2, most of it on {name}p1"
+        ));
+    for slice in slices(cells(&record, "file")[0]) {
+        let neighbour = &slice["neighbours"][0];
+        assert_eq!(neighbour["name"], format!("{name}p1"));
+        assert!(neighbour["counted"]["writes"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn reads_of_the_device_while_it_is_written_are_told() {
+    needs_root!();
+    let mount = Loop::new(128).mounted("ext4");
+    let (ran, _) = {
+        let _reader = Disturbance::reader(Path::new(mount.device().node()));
+        measure(&["file", mount.dir(), "--trace", "off"])
+    };
+    ran.prints("was also read while 4K overwrite was measured");
+}
+
+/// Takes the scratch files below a directory out of the page cache.
+fn forget(dir: &Path) {
+    let scratch =
+        |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".syncprof-scratch-");
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    for folder in entries(dir).filter(|entry| scratch(&entry.file_name())) {
+        for file in entries(&folder.path()) {
+            if let Ok(file) = File::open(file.path()) {
+                let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn what_a_write_must_read_first_is_a_phase_of_its_own() {
+    needs_root!();
+    let device = Loop::new(128);
+    let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+    let options = ["-q", "-F", "-b", "4096", "-E", at_once, device.node()];
+    system("mkfs.ext4", &options);
+    let mount = Mount::of(device, &[]);
+    let dir = mount.path().to_owned();
+    let forgetful = Disturbance::of(move |_| forget(&dir));
+    // An eighth of a block, whose rest comes from the device.
+    let args = ["file", mount.dir(), "--direct", "off", "--sizes", "512"];
+    let more = ["--pattern", "rand", "--span", "32m", "--trace", "on"];
+    let pace = ["--rounds", "10", "--budget", "2s"];
+    let (ran, record) = Program::new().measure(&[&args[..], &more, &pace].concat());
+    drop(forgetful);
+    ran.prints("was also read while 512 overwrite was measured");
+    let cell = cells(&record, "file")[0];
+    let phases = cell["traced"]["phases"].as_array().unwrap();
+    let read = phases.iter().find(|one| one["phase"] == "read");
     assert!(
-        (1024.0..4096.0).contains(&log("trunc", "bytes")),
-        "{}",
-        log("trunc", "bytes")
+        read.is_some_and(|one| one["mean_ns"].as_f64() > Some(0.0)),
+        "{cell:#}"
     );
-    assert!(
-        log("overwrite", "writes") < 0.05,
-        "{}",
-        log("overwrite", "writes")
-    );
+}
+
+/// Switches a device's counting off, and on again when dropped.
+struct Uncounted(PathBuf);
+
+impl Uncounted {
+    fn of(device: &Loop) -> Uncounted {
+        let switch = format!("/sys/block/{}/queue/iostats", device.name());
+        fs::write(&switch, "0").unwrap();
+        Uncounted(switch.into())
+    }
+}
+
+impl Drop for Uncounted {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.0, "1");
+    }
+}
+
+#[test]
+fn a_device_that_counts_nothing_has_no_figures_and_the_switch_is_named() {
+    needs_root!();
+    let device = Loop::new(16);
+    let uncounted = Uncounted::of(&device);
+    let (ran, record) = measure(&["raw", device.node(), "--trace", "off"]);
+    for slice in slices(cells(&record, "raw")[0]) {
+        let devices = slice["devices"].as_array().unwrap();
+        let counts = |one: &&Value| one["dev"] == record["targets"][0]["stack"][0]["dev"];
+        assert_eq!(devices.iter().find(counts), None);
+    }
+    assert!(!ran.stdout.contains("ampl."), "{ran:#?}");
+    ran.says("echo 1 > ")
+        .says(&format!("{}/queue/iostats", device.name()));
+    drop(uncounted);
 }
 
 #[test]
 fn each_write_sleeps_at_least_once_and_takes_processor_time() {
     needs_root!();
     let device = Loop::new(16);
-    let args = [
-        "raw",
-        device.node(),
-        "--sizes",
-        "4k",
-        "--rounds",
-        "10",
-        "--budget",
-        "2s",
-        "--trace",
-        "off",
-    ];
-    let (_, record) = Program::new().measure(&args);
-    let cells: Vec<Value> = cells(&record, "raw").into_iter().cloned().collect();
-    let mut cell = cells[0].clone();
-    cell["file_state"] = "none".into();
-    let cells = [cell];
-    let of = |what: &str| per_write(&cells, "none", &format!("/process/{what}"));
+    let (_, record) = measure(&["raw", device.node(), "--trace", "off"]);
+    let cell = cells(&record, "raw")[0];
+    let of = |what: &str| per_write(cell, &format!("/process/{what}"));
     // A write that another processor completes before its thread has gone to sleep needs no sleep.
-    assert!(
-        (0.5..3.0).contains(&of("voluntary_switches")),
-        "{}",
-        of("voluntary_switches")
-    );
+    let sleeps = of("voluntary_switches");
+    assert!((0.5..3.0).contains(&sleeps), "{sleeps}");
     assert!(of("user_ns") + of("system_ns") > 0.0);
-    assert!(cells[0]["slices"][0]["filesystem"].is_null());
+    assert!(slices(cell).all(|slice| slice["filesystem"].is_null()));
 }

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["target"],
     &["guard", "scratch"],
     &["workload"],
-    &["engine", "observe"],
+    &["engine", "observe", "lab"],
     &["plan"],
     &["session"],
     &["analyse"],

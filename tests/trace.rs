@@ -44,7 +44,7 @@ fn traced(tracer: &mut Tracer, dev: DevId, work: impl FnOnce()) -> (Trace, Block
     work();
     let trace = tracer.stop().unwrap();
     let after = blockstat::read(&root, dev).unwrap();
-    (trace, blockstat::since(&after, &before))
+    (trace, blockstat::since(&after, &before).unwrap())
 }
 
 /// Requests, sectors and flushes that the events tell of must be those that the device counted.

@@ -1,86 +1,20 @@
 //! Whole runs over the null engine, on a virtual clock, with latency distributions whose truth is
 //! known: do the intervals that are printed cover it as often as they say?
 
-use std::sync::atomic::AtomicBool;
+mod virtual_device;
 
 use syncprof::analyse::interval::Interval;
 use syncprof::analyse::{gap, stop};
-use syncprof::engine::{self, Crew, Data, Distribution, Lane, Limits, NullModel, Spec, To};
-use syncprof::model::cell::{Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload};
-use syncprof::model::cell::{RingOptions, Role};
-use syncprof::model::facts::Host;
-use syncprof::model::record::{
-    Baseline, BaselineKind, Cell, Record, Run, SCHEMA, Slice, Target, TargetKind, Tool,
-};
-use syncprof::session::{self, Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer};
+use syncprof::engine::Distribution;
+use syncprof::model::cell::Role;
+use syncprof::model::record::{Baseline, BaselineKind, Record, TargetKind};
+use syncprof::session::{self, Hooks, Pace, Progress};
+
+use virtual_device::{Known, cell, record, target};
 
 const RUNS: u64 = 500;
 /// What 95 % may look like in 500 runs.
 const COVERED: std::ops::RangeInclusive<f64> = 0.92..=0.98;
-
-/// Two cells whose latencies are drawn from known distributions, and drift together.
-struct Known {
-    now_ns: u64,
-    models: [Distribution; 2],
-    drift: fastrand::Rng,
-    crew: Crew,
-}
-
-impl Slicer for Known {
-    fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
-        let lane = Lane {
-            to: To::Nothing,
-            offsets: &[0],
-            start: 0,
-            data: Data::Fresh(Payload::Zero),
-        };
-        let spec = Spec {
-            size_bytes: 4096,
-            method: Method::ODsync,
-            queue_depth: 1,
-            pattern: Pattern::Same,
-            kind: EngineKind::Null,
-            ring: RingOptions::default(),
-            rate_per_s: None,
-            one_pass: false,
-            // Cells that are compared get one seed in a round; their latencies are not one.
-            seed: ask.seed ^ self.drift.u64(..),
-            limits: Limits {
-                time_ns: ask.time_ns,
-                min_ops: ask.min_ops,
-                max_ops: u64::MAX,
-                hard_ns: ask.hard_ns,
-            },
-            interval_ns: 10_000_000,
-            payload_seed: 0,
-            op_times: 0,
-            null: Some(NullModel {
-                latency: self.models[index],
-                servers: 1,
-            }),
-        };
-        let sample = engine::run(
-            &mut self.crew,
-            vec![lane],
-            &spec,
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
-        .map_err(|error| SliceError::Fatal(error.into()))?;
-        self.now_ns += sample.elapsed_ns;
-        Ok(Outcome {
-            slice: Slice::of(&sample),
-            histogram: sample.histogram,
-            handed: None,
-            failed: None,
-            notes: Vec::new(),
-        })
-    }
-}
 
 /// Stops as the program does.
 struct AsTheProgram;
@@ -101,77 +35,20 @@ impl Hooks for AsTheProgram {
     }
 }
 
-fn cell(target: &str, role: Role) -> Cell {
-    let axes = Axes {
-        size_bytes: 4096,
-        method: Method::ODsync,
-        direct: true,
-        queue_depth: 1,
-        jobs: 1,
-        pattern: Pattern::Seq,
-        engine: EngineKind::Null,
-        ring: RingOptions::default(),
-        span_bytes: 1 << 20,
-        rate_per_s: None,
-    };
-    let file_state = (role == Role::File).then_some(FileState::Overwrite);
-    let spec = CellSpec {
-        id: role.to_string(),
-        target: target.to_owned(),
-        role,
-        file_state,
-        axes,
-    };
-    Cell::new(spec)
-}
-
-fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target {
-    Target {
-        id: id.to_owned(),
-        path: format!("/{id}"),
-        kind,
-        stack: Vec::new(),
-        mount: None,
-        buffered: None,
-        content: None,
-        baseline,
-    }
-}
-
-fn record(seed: u64, pace: &Pace) -> Record {
+/// A file's cell and the raw one that it is compared with.
+fn two_sides(seed: u64, pace: &Pace) -> Record {
     let baseline = Baseline {
         kind: BaselineKind::Extents,
         target: Some("raw".to_owned()),
         reason: None,
         remedy: None,
     };
-    Record {
-        schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: "syncprof".to_owned(),
-            version: "0".to_owned(),
-        },
-        host: Host::default(),
-        run: Run {
-            verb: "gap".to_owned(),
-            command: Vec::new(),
-            started: String::new(),
-            elapsed_ns: 0,
-            seed,
-            precision: 0.05,
-            budget_ns: pace.budget_ns,
-            min_rounds: pace.min_rounds,
-            rounds: 0,
-            ended: None,
-            payload: Payload::Random,
-        },
-        targets: vec![
-            target("file", TargetKind::Directory, Some(baseline)),
-            target("raw", TargetKind::Device, None),
-        ],
-        cells: vec![cell("raw", Role::Raw), cell("file", Role::File)],
-        notes: Vec::new(),
-    }
+    let targets = vec![
+        target("file", TargetKind::Directory, Some(baseline)),
+        target("raw", TargetKind::Device, None),
+    ];
+    let cells = vec![cell("raw", Role::Raw), cell("file", Role::File)];
+    record("gap", seed, pace, targets, cells)
 }
 
 /// One run of the two cells, and the gap that it reports.
@@ -181,13 +58,8 @@ fn run(seed: u64, raw: Distribution, file: Distribution) -> gap::Gap {
         min_rounds: 8,
         rounds: None,
     };
-    let mut record = record(seed, &pace);
-    let mut known = Known {
-        crew: Crew::default(),
-        now_ns: 0,
-        models: [raw, file],
-        drift: fastrand::Rng::with_seed(!seed),
-    };
+    let mut record = two_sides(seed, &pace);
+    let mut known = Known::new(seed, &[raw, file]);
     session::run(&mut record, &mut known, &pace, &mut AsTheProgram).unwrap();
     assert!(record.run.rounds >= 8);
     gap::gaps(&record).remove(0)

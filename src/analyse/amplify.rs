@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::cell::{Method, Role};
+use crate::model::cell::Role;
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind, Host};
 use crate::model::record::{Cell, Record, Target};
 use crate::model::traffic::BlockStat;
+use crate::model::units::SECTOR_BYTES;
 
-/// The kernel counts in sectors of 512 bytes, whatever the device
-/// (Documentation/block/stat.rst).
-const SECTOR_BYTES: u64 = 512;
+use super::foreign::{Foreign, foreign};
+
 /// A vendor's note on ext3 and ext4 has each synchronous write of S bytes write 32 KiB of journal and
 /// 4 KiB of metadata beside it.
 const MODEL_EXTRA_BYTES: f64 = ((32 + 4) << 10) as f64;
@@ -50,21 +50,10 @@ pub struct Amplification {
     pub write_mean_ns: Option<f64>,
     /// Mean time of a flush, from a counter of whole milliseconds.
     pub flush_mean_ns: Option<f64>,
+    /// Bytes that the device was asked to read, per byte written. The run only writes.
+    pub reads_per_byte: f64,
     /// What others did on the disk meanwhile, as far as the counters tell; none where they can't.
     pub foreign: Option<Foreign>,
-}
-
-/// Others' I/O on the same disk.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Foreign {
-    /// The disk.
-    pub device: DevId,
-    /// Bytes written that are not this cell's.
-    pub written_bytes: u64,
-    /// Bytes read; the run reads nothing while it measures.
-    pub read_bytes: u64,
-    /// Both, per byte that the cell put there.
-    pub share: f64,
 }
 
 /// Every cell whose device counted, in the record's order.
@@ -142,7 +131,8 @@ fn amplification(cell: &Cell, target: &Target, counts_flushes: bool) -> Option<A
         write_mean_ns: mean_ns(sums.counted.write_ms, sums.counted.writes),
         flush_mean_ns: flushed
             .and_then(|flushed| mean_ns(flushed.counted.flush_ms, flushed.counted.flushes)),
-        foreign: foreign(cell, &target.stack, &sums),
+        reads_per_byte: (sums.counted.read_sectors * SECTOR_BYTES) as f64 / sums.bytes as f64,
+        foreign: foreign(cell, &target.stack),
     })
 }
 
@@ -170,34 +160,6 @@ fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
         };
         device = stack.iter().find(|device| device.dev == below)?;
     }
-}
-
-/// What a partition's disk did beyond the partition; and on a raw device, which takes each byte
-/// just once, what was done beyond the cell's own writes.
-fn foreign(cell: &Cell, stack: &[DeviceFacts], own: &Sums) -> Option<Foreign> {
-    let axes = &cell.spec.axes;
-    // What was left in the page cache may be written during another cell's slices.
-    let takes_each_once = cell.spec.role == Role::Raw && axes.direct && axes.method != Method::None;
-    let top = stack.first()?;
-    let (device, all) = match (top.kind, &top.lower[..]) {
-        (DeviceKind::Partition, &[disk]) => (disk, &Sums::of(cell, disk)),
-        _ if takes_each_once => (top.dev, own),
-        _ => return None,
-    };
-    let (expected_bytes, expected_read_sectors) = match takes_each_once {
-        true => (own.bytes, 0),
-        false => (own.written_bytes(), own.counted.read_sectors),
-    };
-    let written_bytes = all.written_bytes().saturating_sub(expected_bytes);
-    let read_sectors = all.counted.read_sectors;
-    let read_bytes = read_sectors.saturating_sub(expected_read_sectors) * SECTOR_BYTES;
-    let share = (written_bytes + read_bytes) as f64 / expected_bytes as f64;
-    share.is_finite().then_some(Foreign {
-        device,
-        written_bytes,
-        read_bytes,
-        share,
-    })
 }
 
 /// The kernel of a host counts flushes. One whose release can't be read is taken for a newer one.
@@ -308,40 +270,6 @@ mod tests {
         assert_eq!(only(&record).flushes_per_write, None);
         record.targets[0].stack[0].write_cache = Some(WRITE_THROUGH.to_owned());
         assert_eq!(only(&record).flushes_per_write, Some(0.0));
-    }
-
-    #[test]
-    fn others_io_is_what_the_disk_did_beyond_the_partition() {
-        let mut record = record(Some(FileState::Trunc), NOTE);
-        assert_eq!(only(&record).foreign.unwrap().share, 0.0);
-        for slice in &mut record.cells[0].slices {
-            for device in &mut slice.devices {
-                // The filesystem's own reads are no others'.
-                device.counted.read_sectors += 8;
-                if device.dev == DISK {
-                    device.counted.write_sectors += 16;
-                    device.counted.read_sectors += 2;
-                }
-            }
-        }
-        let foreign = only(&record).foreign.unwrap();
-        assert_eq!(
-            (foreign.written_bytes, foreign.read_bytes),
-            (81_920, 10_240)
-        );
-        assert_eq!(foreign.device, DISK);
-    }
-
-    #[test]
-    fn a_raw_devices_bytes_beyond_its_own_are_others() {
-        let mut record = record(None, NOTE);
-        record.targets[0].stack.remove(1);
-        let top = &mut record.targets[0].stack[0];
-        (top.kind, top.lower) = (DeviceKind::Disk, Vec::new());
-        let foreign = only(&record).foreign.unwrap();
-        assert_eq!(foreign.written_bytes, 1000 * (36 << 10));
-        record.cells[0].spec.axes.direct = false;
-        assert_eq!(only(&record).foreign, None);
     }
 
     #[test]

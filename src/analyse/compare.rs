@@ -92,7 +92,7 @@ fn works(pairs: &[(Vec<&Slice>, Vec<&Slice>)]) -> Vec<(Work, Work)> {
         .collect()
 }
 
-fn by_round(cell: &Cell, limit: u32) -> BTreeMap<u32, Vec<&Slice>> {
+pub(super) fn by_round(cell: &Cell, limit: u32) -> BTreeMap<u32, Vec<&Slice>> {
     let mut rounds: BTreeMap<u32, Vec<&Slice>> = BTreeMap::new();
     for slice in &cell.slices {
         if slice.round < limit && slice.ops > 0 && slice.elapsed_ns > 0 {
@@ -109,7 +109,7 @@ fn work(slices: &[&Slice]) -> Work {
     }
 }
 
-fn latencies(slices: &[&Slice]) -> Option<Latencies> {
+pub(super) fn latencies(slices: &[&Slice]) -> Option<Latencies> {
     let parts: Option<Vec<Latencies>> = slices
         .iter()
         .map(|slice| Some(Latencies::of(&decode(&slice.histogram_v2).ok()?)))

@@ -32,6 +32,24 @@ impl Interval {
         share.is_finite().then_some(share)
     }
 
+    /// The same with each side so many times as long, on logarithms where all of it is positive: a rate
+    /// or a latency that is known badly is still none below zero.
+    #[must_use]
+    pub fn widened(&self, factor: f64) -> Interval {
+        let Interval { value, low, high } = *self;
+        let (low, high) = match low > 0.0 {
+            true => (
+                value * (low / value).powf(factor),
+                value * (high / value).powf(factor),
+            ),
+            false => (
+                value - factor * (value - low),
+                value + factor * (high - value),
+            ),
+        };
+        Interval { value, low, high }
+    }
+
     /// `figure` lies within.
     pub fn covers(&self, figure: f64) -> bool {
         (self.low..=self.high).contains(&figure)
@@ -137,6 +155,17 @@ mod tests {
         assert!((mean - 2.5).abs() < 1e-12);
         assert!((error - (5.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
         assert_eq!(mean_and_error(&[1.0, 2.0]), None);
+    }
+
+    #[test]
+    fn a_widened_interval_stays_positive_if_it_was() {
+        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        let wide = Interval::new(8.0, 2.0, 32.0).unwrap().widened(2.0);
+        assert!(near(wide.low, 0.5) && near(wide.high, 128.0), "{wide:?}");
+        let wide = Interval::new(1.0, -1.0, 2.0).unwrap().widened(2.0);
+        assert!(near(wide.low, -3.0) && near(wide.high, 3.0), "{wide:?}");
+        let same = Interval::new(8.0, 2.0, 32.0).unwrap().widened(1.0);
+        assert!(near(same.low, 2.0) && near(same.high, 32.0), "{same:?}");
     }
 
     #[test]

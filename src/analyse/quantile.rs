@@ -163,6 +163,43 @@ pub fn quantile_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Opti
     pooled_delta(&raw_side, &file_side, share)
 }
 
+/// Quantile at `share` of one cell's latencies, in nanoseconds, from rounds; none where
+/// [`quantile_delta`] gives none. The same two estimates serve: the mean of blocks of rounds, or the
+/// pooled quantile.
+pub fn quantile(rounds: &[Latencies], share: f64) -> Option<Interval> {
+    let tail = share.min(1.0 - share);
+    let ops = rounds.iter().map(|round| round.count).sum::<u64>() as f64;
+    if rounds.len() < MIN_ROUNDS || ops * tail < MIN_TAIL_OPS {
+        return None;
+    }
+    let blocks = rounds.len().min((ops * tail).sqrt() as usize);
+    if blocks >= MIN_BLOCKS && ops / blocks as f64 >= MIN_BLOCK_OPS {
+        return own(&merged(rounds, blocks), share);
+    }
+    let side = Side::new(rounds, share)?;
+    if side.drifts(share) {
+        let fewest = rounds.iter().map(|round| round.count).min()?;
+        return (fewest as f64 * tail >= 1.0).then(|| own(rounds, share))?;
+    }
+    let (down, up) = side.reaches(share)?;
+    let blur = side.pooled.blur(share, side.value);
+    Interval::new(side.value, side.value - down - blur, side.value + up + blur)
+}
+
+/// The mean of the rounds' own quantiles.
+fn own(rounds: &[Latencies], share: f64) -> Option<Interval> {
+    let values: Option<Vec<f64>> = rounds.iter().map(|round| round.quantile(share)).collect();
+    let values = values?;
+    let blurs = rounds.iter().zip(&values);
+    let blurs: Vec<f64> = blurs
+        .map(|(round, &value)| round.blur(share, value))
+        .collect();
+    let (mean, error) = mean_and_error(&values)?;
+    let (blur, _) = mean_and_error(&blurs)?;
+    let reach = reach(values.len(), error) + blur;
+    Interval::new(mean, mean - reach, mean + reach)
+}
+
 /// Neighbouring rounds put together to so many blocks of nearly equal length.
 fn merged(rounds: &[Latencies], blocks: usize) -> Vec<Latencies> {
     (0..blocks)

@@ -14,7 +14,7 @@ use crate::model::sample::latency_histogram;
 
 use super::compare::throughput_ratio;
 use super::interval::{Interval, mean_and_error, reach};
-use super::quantile::{Latencies, quantile_delta};
+use super::quantile::{Latencies, quantile, quantile_delta};
 use super::ratio::{Work, ratio};
 use super::stop::precise_enough;
 
@@ -257,6 +257,43 @@ fn intervals_of_many_operations_cover_the_truth() {
     } = coverage(case);
     for tally in [ratio, p50, p99] {
         assert!((0.92..=0.98).contains(&tally.share()), "{}", tally.share());
+    }
+}
+
+#[test]
+fn intervals_of_one_cells_quantile_cover_the_truth() {
+    let like = latency_histogram();
+    for (name, latency) in [("narrow", narrow()), ("wide", wide())] {
+        for (rounds, ops) in SHAPES.into_iter().chain([(8, 3000)]) {
+            let rng = &mut fastrand::Rng::with_seed(SEED);
+            for share in [0.5, 0.99] {
+                let mut tally = Tally::default();
+                for _ in 0..RUNS {
+                    let drawn: Vec<Latencies> = (0..rounds)
+                        .map(|_| {
+                            let values: Vec<f64> = (0..ops).map(|_| latency.draw(rng)).collect();
+                            latencies(&values, &like)
+                        })
+                        .collect();
+                    tally.add(quantile(&drawn, share), latency.quantile(share));
+                }
+                println!(
+                    "{name}, {rounds} rounds of {ops}, {share}: {}",
+                    tally.share()
+                );
+                let too_few = share > 0.9 && rounds * ops < 1200;
+                assert_eq!(
+                    tally.given == 0,
+                    too_few,
+                    "{name}, {rounds} rounds of {ops}"
+                );
+                assert!(
+                    too_few || (0.92..=0.985).contains(&tally.share()),
+                    "{name}, {rounds} rounds of {ops}, {share}: {}",
+                    tally.share()
+                );
+            }
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! What was typed. What it means is in [`super::config`].
 
+mod validate;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
-use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
+use crate::model::units::{parse_bytes, parse_duration, parse_pause, parse_percent, parse_spread};
 use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
+
+pub(super) use validate::{TrialControl, Validate};
 
 /// What does a synchronous write cost on the bare device, what through the filesystem, and how big
 /// is the gap?
@@ -19,7 +23,7 @@ use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
     subcommand_required = true
 )]
 #[command(after_help = "\
-Exit status: 0 measured; 1 measured, but a cell failed; 2 usage; 3 the guard refused to write;\n\
+Exit status: 0 measured; 1 measured, but a cell or a claim failed; 2 usage; 3 the guard refused to write;\n\
 4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
 measured saved.")]
 pub(super) struct Cli {
@@ -60,13 +64,23 @@ pub(super) enum Verb {
     /// The raw side writes the scratch file's own blocks through the device that the filesystem is
     /// mounted on (ext2, ext3, ext4, XFS; as root), or a spare device named with --raw.
     Gap(Gap),
+    /// Try what is claimed of a drive under the claim's own conditions, and judge
+    ///
+    /// Each claim runs beside the same writes made durable. Harmless by default, as `raw` is; claims
+    /// on a steady or fresh drive need --overwrite or --purge, which destroy what it holds.
+    Validate(Validate),
+    /// Build filesystems with chosen options on scratch space, and compare them
+    ///
+    /// Each variant of the profile is made, mounted, measured against the raw scratch space in the
+    /// same rounds, and taken down. The scratch space is an image, or a device that is named.
+    Lab(Lab),
     /// Every block device and mounted filesystem: may it be written, and if not, why
     List(List),
     /// Print saved records again
     Report(Report),
     /// Why a saved record's figures are what they are, and where its writes' bytes and time went
     Explain(Explain),
-    /// The built-in profiles, or the text of one
+    /// The built-in profiles and claims, or the text of one
     Profiles(Profiles),
     /// Remove what killed runs left
     Clean(Clean),
@@ -91,6 +105,8 @@ pub(super) struct File {
     #[arg(long)]
     pub(super) trunc: bool,
     #[command(flatten)]
+    pub(super) workload: WorkloadArgs,
+    #[command(flatten)]
     pub(super) measure: Measure,
 }
 
@@ -111,11 +127,41 @@ pub(super) struct Gap {
     #[command(flatten)]
     pub(super) writing: Writing,
     #[command(flatten)]
+    pub(super) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(super) measure: Measure,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Lab {
+    /// A built-in lab profile (see `syncprof profiles`) or a TOML file
+    #[arg(value_name = "PROFILE", default_value = "fs-tour")]
+    pub(super) lab: String,
+    /// Size of the image that filesystems are made in [default: 1g]
+    #[arg(long, value_parser = parse_bytes, value_name = "BYTES", conflicts_with = "device")]
+    pub(super) image: Option<u64>,
+    /// Directory that the image is made in [default: $XDG_STATE_HOME/syncprof, or /var/tmp if only
+    /// that has room]
+    #[arg(long = "in", value_name = "DIR", conflicts_with = "device")]
+    pub(super) folder: Option<PathBuf>,
+    /// Make the filesystems on this device instead, which needs --overwrite
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) device: Option<PathBuf>,
+    /// With --device: put the journals of variants that want one elsewhere on this device, which
+    /// destroys what it holds too
+    #[arg(long, value_name = "DEVICE", requires = "device")]
+    pub(super) journal_device: Option<PathBuf>,
+    /// With --journal-device: its serial number or kernel name, instead of typing it at the prompt
+    #[arg(long, value_name = "SERIAL|NAME", requires = "journal_device")]
+    pub(super) confirm_journal: Option<String>,
+    #[command(flatten)]
+    pub(super) writing: Writing,
+    #[command(flatten)]
     pub(super) measure: Measure,
 }
 
 /// How a device is written.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Writing a device")]
 pub(super) struct Writing {
     /// Write fresh data: DESTROYS what the device holds in the span. Asks for the device's serial
@@ -129,6 +175,52 @@ pub(super) struct Writing {
     /// prompt
     #[arg(long, requires = "overwrite", value_name = "SERIAL|NAME")]
     pub(super) confirm: Option<String>,
+}
+
+/// A workload over time, in place of the axes.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Workload over time (in place of the axes)")]
+pub(super) struct WorkloadArgs {
+    /// checkpoint: clients commit 8K records to a log while pages of a data file are dirtied, and
+    /// written back at times; churn: files that are made, written and removed again; wal-append: log
+    /// segments made anew against recycled ones
+    #[arg(long, value_name = "KIND")]
+    pub(super) workload: Option<WorkloadKind>,
+    /// How long it runs at a time [default: what the budget allows]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) duration: Option<Duration>,
+    /// How often each side runs [default: 1, or 5 where sides are compared]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) repeat: Option<u32>,
+    /// checkpoint: clients, each of which commits as soon as its last commit is on disk [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOBS)))]
+    pub(super) clients: Option<u32>,
+    /// checkpoint: records that wait together are written together
+    #[arg(long)]
+    pub(super) group_commit: bool,
+    /// checkpoint: from one checkpoint's begin to the next one's [default: a quarter of the
+    /// duration, at most 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) checkpoint_interval: Option<Duration>,
+    /// checkpoint: the share of the interval that it spreads its writes over; 0% writes at once
+    /// [default: 0%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_spread)]
+    pub(super) checkpoint_spread: Option<f64>,
+    /// checkpoint: bytes of the data file [default: 256m, or what there is room for]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) data: Option<u64>,
+    /// checkpoint: random 8K pages of the data file that are dirtied in a second [default: 2000]
+    #[arg(long, value_name = "RATE")]
+    pub(super) dirty: Option<f64>,
+    /// churn: bytes of each file [default: 20m]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) file_size: Option<u64>,
+    /// churn: from a file's removal to the next file [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_pause)]
+    pub(super) pause: Option<Duration>,
+    /// wal-append: bytes of each segment [default: 16m]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) segment_size: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -201,7 +293,8 @@ pub(super) struct Control {
     /// End when every 95 % confidence interval is within ± this [default: 5%]
     #[arg(long, value_parser = parse_percent, value_name = "PERCENT")]
     pub(super) precision: Option<f64>,
-    /// End after this time in any case, but not before 8 rounds [default: 60s]
+    /// End after this time in any case, but not before 8 rounds; how long a workload runs [default:
+    /// 60s]
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(super) budget: Option<Duration>,
     /// Just so many rounds, whatever the precision and the budget
@@ -251,7 +344,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// Records, as `raw`, `file` and `gap` save them; - for standard input
+    /// Records, as `raw`, `file`, `gap` and `validate` save them; - for standard input
     #[arg(required = true, value_name = "RECORD")]
     pub(super) records: Vec<PathBuf>,
     /// Form of the output
@@ -272,13 +365,13 @@ pub(super) struct Explain {
 pub(super) enum Format {
     /// The tables that the run printed
     Table,
-    /// Each record on a line, with the gaps, the O_TRUNC penalties and the warnings
+    /// Each record on a line, with the gaps, the O_TRUNC penalties, the verdicts and the warnings
     Json,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Profiles {
-    /// Print this profile's text
+    /// Print the text of this profile, or of these claims (claims/NAME)
     pub(super) name: Option<String>,
 }
 

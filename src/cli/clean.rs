@@ -1,7 +1,12 @@
 //! `clean`: removes what killed runs left.
 
+use std::fs;
+use std::io;
+use std::path::Path;
+
 use anyhow::Context;
 
+use crate::lab;
 use crate::model::text::plain;
 use crate::scratch;
 use crate::session::half_saved;
@@ -31,23 +36,39 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
             }
         }
     }
+    let places = state.as_deref().map_or_else(Vec::new, lab::leftovers);
+    let images = state.as_deref().map_or_else(Vec::new, lab::old_images);
+    let is_clean = found.is_empty() && places.is_empty() && images.is_empty();
+    for place in places {
+        let path = place.path().to_owned();
+        remove_or_tell(&path, || place.remove(), args.dry_run, terminal)?;
+    }
+    for image in images {
+        let path = image.path().to_owned();
+        remove_or_tell(&path, || image.remove(), args.dry_run, terminal)?;
+    }
     let half = state
         .as_deref()
         .map_or_else(Vec::new, |folder| half_saved(root, folder));
     for path in &half {
-        let name = plain(&path.display().to_string());
-        if !args.dry_run {
-            std::fs::remove_file(path).with_context(|| format!("cannot remove {name}"))?;
-        }
-        let done = if args.dry_run {
-            "would be removed"
-        } else {
-            "removed"
-        };
-        terminal.print(&format!("{name}: {done}\n"))?;
+        remove_or_tell(path, || fs::remove_file(path), args.dry_run, terminal)?;
     }
-    if found.is_empty() && half.is_empty() {
+    if is_clean && half.is_empty() {
         terminal.print("nothing is left of killed runs\n")?;
     }
     Ok(status)
+}
+
+fn remove_or_tell(
+    path: &Path,
+    remove: impl FnOnce() -> io::Result<()>,
+    dry_run: bool,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    let name = plain(&path.display().to_string());
+    if dry_run {
+        return Ok(terminal.print(&format!("{name}: would be removed\n"))?);
+    }
+    remove().with_context(|| format!("cannot remove {name}"))?;
+    Ok(terminal.print(&format!("{name}: removed\n"))?)
 }

@@ -3,20 +3,34 @@
 use std::path::PathBuf;
 
 use crate::model::cell::FileState;
-use crate::plan::{self, Options, Settings};
+use crate::plan::lab::LabProfile;
+use crate::plan::{self, Options, Settings, WorkloadOptions, WorkloadPlan};
 
-use super::args::{AxesArgs, Control, Measure};
+use super::args::{AxesArgs, Control, Lab, Measure, Trace, WorkloadArgs};
 
 /// The arguments don't fit together, or a profile is not one.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct UsageError(pub(super) String);
 
-/// What the arguments set, over the profile that they name, over the defaults. `trunc` measures the
-/// file states `overwrite` and `trunc` beside those that are set.
-pub(super) fn settings(measure: &Measure, trunc: bool) -> Result<Settings, UsageError> {
+/// What is asked for beside the arguments that all verbs have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Beside<'a> {
+    /// Measures the file states `overwrite` and `trunc` beside those that are set.
+    pub(super) trunc: bool,
+    /// A workload in place of cells, for verbs that can.
+    pub(super) workload: Option<&'a WorkloadArgs>,
+    /// Both sides are measured.
+    pub(super) compare: bool,
+}
+
+/// What the arguments set, over the profile that they name, over the defaults.
+pub(super) fn settings(measure: &Measure, beside: Beside<'_>) -> Result<Settings, UsageError> {
     let Measure { axes, control, .. } = measure;
-    let typed = options(axes, control);
+    let mut typed = options(axes, control);
+    if let Some(workload) = beside.workload {
+        typed.workload = workload_options(workload);
+    }
     let profile = match &control.profile {
         Some(name) => {
             plan::load(name)
@@ -25,8 +39,15 @@ pub(super) fn settings(measure: &Measure, trunc: bool) -> Result<Settings, Usage
         }
         None => Options::default(),
     };
-    let mut settings = typed.over(profile).settings();
-    if trunc {
+    let options = typed.over(profile);
+    let workload = plan::workload(&options, beside.compare);
+    let workload = workload.map_err(|error| UsageError(error.to_string()))?;
+    if let Some(workload) = &workload {
+        check_workload(workload, control, beside)?;
+    }
+    let mut settings = options.settings();
+    settings.workload = workload;
+    if beside.trunc {
         let states = &mut settings.matrix.file_states;
         for state in [FileState::Overwrite, FileState::Trunc] {
             if !states.contains(&state) {
@@ -35,6 +56,64 @@ pub(super) fn settings(measure: &Measure, trunc: bool) -> Result<Settings, Usage
         }
     }
     Ok(settings)
+}
+
+/// The lab profile that is named, and what is measured on each variant.
+pub(super) fn lab(args: &Lab) -> Result<(LabProfile, Settings), UsageError> {
+    if args.measure.control.profile.is_some() {
+        return Err(UsageError(
+            "a lab takes its profile by name or path, without --profile".to_owned(),
+        ));
+    }
+    if args.writing.overwrite && args.device.is_none() {
+        return Err(UsageError("--overwrite needs --device DEVICE".to_owned()));
+    }
+    let profile = plan::lab::load(&args.lab).map_err(|error| UsageError(error.to_string()))?;
+    let typed = options(&args.measure.axes, &args.measure.control);
+    let settings = typed.over(profile.options.clone()).settings();
+    Ok((profile, settings))
+}
+
+/// What a workload has no use for.
+fn check_workload(
+    plan: &WorkloadPlan,
+    control: &Control,
+    beside: Beside<'_>,
+) -> Result<(), UsageError> {
+    let kind = plan.workload.kind();
+    if beside.workload.is_none() {
+        let text =
+            format!("the profile has workload {kind}, which needs files: use `syncprof file`");
+        return Err(UsageError(text));
+    }
+    let useless = [
+        (beside.trunc, "--trunc"),
+        (control.fallback, "--fallback"),
+        (control.trace == Trace::On, "--trace on"),
+    ];
+    match useless.iter().find(|(is_set, _)| *is_set) {
+        None => Ok(()),
+        Some((_, name)) => Err(UsageError(format!(
+            "{name} doesn't apply to workload {kind}: leave it out"
+        ))),
+    }
+}
+
+fn workload_options(args: &WorkloadArgs) -> WorkloadOptions {
+    WorkloadOptions {
+        kind: args.workload,
+        clients: args.clients,
+        group_commit: args.group_commit.then_some(true),
+        checkpoint_interval: args.checkpoint_interval,
+        checkpoint_spread: args.checkpoint_spread,
+        data_bytes: args.data,
+        dirty_pages_per_s: args.dirty,
+        file_bytes: args.file_size,
+        pause: args.pause,
+        segment_bytes: args.segment_size,
+        duration: args.duration,
+        repeat: args.repeat,
+    }
 }
 
 fn options(axes: &AxesArgs, control: &Control) -> Options {
@@ -58,6 +137,7 @@ fn options(axes: &AxesArgs, control: &Control) -> Options {
         rounds: control.rounds,
         sqpoll: axes.sqpoll.then_some(true),
         iopoll: axes.iopoll.then_some(true),
+        workload: WorkloadOptions::default(),
     }
 }
 

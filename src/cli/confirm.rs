@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::guard::Confirmations;
 use crate::model::text::plain;
-use crate::session::{SetupError, Survey};
+use crate::session::SetupError;
 
 use super::args::Writing;
 use super::config::UsageError;
@@ -19,30 +19,54 @@ const LOOK_MS: u8 = 100;
 /// A longer line confirms nothing.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// What confirms that the survey's device may be overwritten, given or typed at the prompt, and
+/// What confirms that a device may be overwritten, given or typed at the prompt, and
 /// whether a signature may be ignored. None where the device's content is preserved. Whether it is
 /// the right word, the guard decides.
 pub(super) fn confirmation(
-    survey: &Survey,
+    accepted: Option<Confirmations>,
     writing: Option<&Writing>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<(String, bool)>> {
     let writing = writing.filter(|writing| writing.overwrite);
-    let Some((writing, accepted)) = writing.zip(survey.confirmations()) else {
+    let Some((writing, accepted)) = writing.zip(accepted) else {
         return Ok(None);
     };
     let word = match &writing.confirm {
         Some(word) => word.clone(),
-        None => ask(&accepted, stop)?,
+        None => ask(&accepted, "--overwrite DESTROYS what", "", stop)?,
     };
     Ok(Some((word, writing.force)))
 }
 
-fn ask(accepted: &Confirmations, stop: &AtomicBool) -> anyhow::Result<String> {
+/// What confirms that the device may be discarded, which `accepted` names, given or typed at the prompt.
+pub(super) fn purge(
+    accepted: Option<Confirmations>,
+    given: Option<String>,
+    stop: &AtomicBool,
+) -> anyhow::Result<String> {
+    match (given, accepted) {
+        (Some(word), _) => Ok(word),
+        (None, Some(accepted)) => ask(&accepted, "--purge DISCARDS all that", "purge", stop),
+        (None, None) => Ok(String::new()),
+    }
+}
+
+/// Asks for one of `accepted`. `act` says what will be done, as in "--overwrite DESTROYS what"
+/// something holds; `suffix` is what the option that confirms it ends in.
+fn ask(
+    accepted: &Confirmations,
+    act: &str,
+    suffix: &str,
+    stop: &AtomicBool,
+) -> anyhow::Result<String> {
     let Confirmations { name, serial } = accepted;
+    let option = match suffix {
+        "" => "--confirm".to_owned(),
+        suffix => format!("--confirm-{suffix}"),
+    };
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(UsageError(format!(
-            "--overwrite destroys what {name} holds; off a terminal, confirm it with --confirm {}",
+            "{act} {name} holds; off a terminal, confirm it with {option} {}",
             serial.as_ref().unwrap_or(name),
         ))
         .into());
@@ -51,7 +75,7 @@ fn ask(accepted: &Confirmations, stop: &AtomicBool) -> anyhow::Result<String> {
         Some(serial) => format!("serial number ({serial}) or kernel name ({name})"),
         None => format!("kernel name ({name})"),
     };
-    let prompt = format!("This DESTROYS what {name} holds. Type its {what} to go on: ");
+    let prompt = format!("{act} {name} holds. Type its {what} to go on: ");
     // Not eprint!, which panics where a terminal hung up.
     write!(io::stderr(), "{}", plain(&prompt))?;
     let answer = read_line(io::stdin(), stop);

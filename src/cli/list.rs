@@ -3,6 +3,7 @@
 use anyhow::Context;
 
 use crate::guard;
+use crate::model::record::Level;
 use crate::report::inventory::{self, Device, Inventory};
 use crate::sys::root::Root;
 use crate::target;
@@ -12,7 +13,8 @@ use super::output::Terminal;
 use super::status;
 
 pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Result<u8> {
-    let facts = target::all_devices(root).context("cannot list block devices")?;
+    let mut facts = target::all_devices(root).context("cannot list block devices")?;
+    target::ask_drives(root, &mut facts);
     let devices = facts.into_iter().map(|facts| {
         let reason = guard::writable(root, &facts)
             .err()
@@ -37,5 +39,8 @@ pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Resu
         false => inventory::render(&inventory, &terminal.style()),
     };
     terminal.print(&text)?;
+    for text in inventory::warnings(&inventory) {
+        terminal.say(Level::Warning, &text);
+    }
     Ok(status::MEASURED)
 }

@@ -10,13 +10,14 @@ use anyhow::Context;
 
 use crate::model::cell::CellSpec;
 use crate::model::record::{Ended, Level, Record};
+use crate::plan::{Settings, WorkloadPlan};
 use crate::report;
 use crate::scratch;
-use crate::session::{self, Bench, Pace, Saver, Survey, Tracing, Wish};
+use crate::session::{self, Bench, Grounds, Pace, Saver, Survey, Tracing, Wish};
 use crate::sys::root::Root;
 
 use super::args::{File, Gap, Measure, Raw, Trace, Writing};
-use super::config::{self, UsageError};
+use super::config::{self, Beside, UsageError};
 use super::confirm::confirmation;
 use super::output::Terminal;
 use super::screen::Screen;
@@ -38,13 +39,25 @@ pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result
                     `syncprof file` or `syncprof gap`";
         return Err(UsageError(text.to_owned()).into());
     }
-    let mut wish = wish("raw", &args.measure, false)?;
+    let settings = config::settings(&args.measure, Beside::default())?;
+    let mut wish = wish("raw", &args.measure, settings)?;
     wish.device = Some(args.device);
     run(root, wish, &args.measure, Some(&args.writing), terminal)
 }
 
 pub(super) fn file(root: &Root, args: File, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut wish = wish("file", &args.measure, args.trunc)?;
+    let mut wish = wish(
+        "file",
+        &args.measure,
+        config::settings(
+            &args.measure,
+            Beside {
+                trunc: args.trunc,
+                workload: Some(&args.workload),
+                compare: false,
+            },
+        )?,
+    )?;
     wish.directories = args.directories;
     run(root, wish, &args.measure, None, terminal)
 }
@@ -53,7 +66,18 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
     if args.writing.overwrite && args.raw.is_none() {
         return Err(UsageError("--overwrite needs --raw DEVICE".to_owned()).into());
     }
-    let mut wish = wish("gap", &args.measure, args.trunc)?;
+    let mut wish = wish(
+        "gap",
+        &args.measure,
+        config::settings(
+            &args.measure,
+            Beside {
+                trunc: args.trunc,
+                workload: Some(&args.workload),
+                compare: true,
+            },
+        )?,
+    )?;
     wish.directories = args.directories;
     if wish.directories.is_empty() && !args.all {
         wish.directories.push(PathBuf::from("."));
@@ -64,7 +88,11 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
     run(root, wish, &args.measure, Some(&args.writing), terminal)
 }
 
-fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wish> {
+pub(super) fn wish(
+    verb: &'static str,
+    measure: &Measure,
+    settings: Settings,
+) -> anyhow::Result<Wish> {
     Ok(Wish {
         verb,
         command: std::env::args_os()
@@ -76,7 +104,7 @@ fn wish(verb: &'static str, measure: &Measure, trunc: bool) -> anyhow::Result<Wi
         overwrite: false,
         compare: false,
         fallback: measure.control.fallback,
-        settings: config::settings(measure, trunc)?,
+        settings,
         seed: measure
             .control
             .seed
@@ -94,11 +122,8 @@ fn run(
     let stop = signals::watch().context("cannot watch for signals")?;
     wish.overwrite = writing.is_some_and(|writing| writing.overwrite);
     let rounds = wish.settings.rounds;
-    let tracing = match measure.control.trace {
-        Trace::Auto => Tracing::Auto,
-        Trace::On => Tracing::On,
-        Trace::Off => Tracing::Off,
-    };
+    let workload = wish.settings.workload.clone();
+    let tracing = tracing(measure);
     let survey = session::survey(root, wish)?;
     if measure.control.dry_run {
         terminal.print(&cells_text(&survey))?;
@@ -106,71 +131,151 @@ fn run(
     }
     let state = usable_state_folder(terminal);
     tell_leftovers(root, state.as_deref(), terminal);
-    let confirmed = confirmation(&survey, writing, &stop)?;
+    let confirmed = confirmation(survey.confirmations(), writing, &stop)?;
     let confirmed = confirmed
         .as_ref()
         .map(|(word, force)| (word.as_str(), *force));
+    if let Some(plan) = workload {
+        let prepared = session::prepare_workloads(root, survey, confirmed, state.as_deref(), &stop);
+        let (record, grounds) = prepared?;
+        let console = Console::open(root, state.as_deref(), measure, &record, terminal)?;
+        return over_time(console, (record, grounds), &plan, &stop);
+    }
     let (mut record, places) = session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
-    // What is known to be amiss before the time is spent.
-    let early = report::warnings(&record);
-    say_warnings(terminal, early.iter());
-    let saver = Saver::new(record_paths(measure, state.as_deref(), &record), &record)?;
+    let console = Console::open(root, state.as_deref(), measure, &record, terminal)?;
     let pace = Pace {
         budget_ns: record.run.budget_ns,
         min_rounds: record.run.min_rounds,
         rounds,
     };
-    let stalled = Box::new(|spec: &CellSpec, over| tell_stall(spec, over, &stop, &saver, terminal));
+    let saver = &console.saver;
+    let stalled =
+        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, &stop, saver, terminal));
     let mut bench = Bench::new(root, &mut record, places, &stop, tracing, stalled)?;
-    let mut screen = Screen::new(terminal, &saver, &stop, &record, rounds);
+    let mut screen = Screen::new(terminal, saver, &stop, &record, rounds);
     let measured = session::run(&mut record, &mut bench, &pace, &mut screen);
     let unsaved = screen.unsaved();
     drop(bench);
-    tell_own_leftovers(root, state.as_deref(), terminal);
-    measured?;
-    terminal.print(&report::render(&record, &terminal.style()))?;
-    let warnings = report::warnings(&record);
-    say_warnings(
-        terminal,
-        warnings.iter().filter(|text| !early.contains(text)),
+    console.close(&record, measured, unsaved)
+}
+
+/// Runs workloads over time.
+fn over_time(
+    console: Console<'_>,
+    (mut record, mut grounds): (Record, Grounds),
+    plan: &WorkloadPlan,
+    stop: &AtomicBool,
+) -> anyhow::Result<u8> {
+    let mut screen = Screen::new(console.terminal, &console.saver, stop, &record, None);
+    let measured = session::run_workloads(
+        console.root,
+        &mut record,
+        &mut grounds,
+        plan,
+        stop,
+        &mut screen,
     );
-    if let Some(error) = unsaved {
-        return Err(error);
+    let unsaved = screen.unsaved();
+    drop(grounds);
+    console.close(&record, measured, unsaved)
+}
+
+/// Where a run's results go, from when all is prepared.
+struct Console<'a> {
+    root: &'a Root,
+    state: Option<&'a Path>,
+    terminal: &'a Terminal,
+    saver: Saver,
+    /// Warnings that were said before the first write.
+    early: Vec<String>,
+}
+
+impl<'a> Console<'a> {
+    fn open(
+        root: &'a Root,
+        state: Option<&'a Path>,
+        measure: &Measure,
+        record: &Record,
+        terminal: &'a Terminal,
+    ) -> anyhow::Result<Console<'a>> {
+        // What is known to be amiss before the time is spent.
+        let early = report::warnings(record);
+        say_warnings(terminal, early.iter());
+        Ok(Console {
+            root,
+            state,
+            terminal,
+            saver: Saver::new(
+                record_paths(measure.output.json.as_deref(), state, record),
+                record,
+            )?,
+            early,
+        })
     }
+
+    /// Tells what a run measured, once all that it made is gone.
+    fn close(
+        &self,
+        record: &Record,
+        measured: anyhow::Result<()>,
+        unsaved: Option<anyhow::Error>,
+    ) -> anyhow::Result<u8> {
+        let terminal = self.terminal;
+        tell_own_leftovers(self.root, self.state, terminal);
+        measured?;
+        terminal.print(&report::render(record, &terminal.style()))?;
+        let warnings = report::warnings(record);
+        let late = warnings.iter().filter(|text| !self.early.contains(text));
+        say_warnings(terminal, late);
+        if let Some(error) = unsaved {
+            return Err(error);
+        }
+        tell_saved(&self.saver, terminal);
+        Ok(status_of(record))
+    }
+}
+
+pub(super) fn tell_saved(saver: &Saver, terminal: &Terminal) {
     for path in saver.paths() {
         terminal.say(
             Level::Remark,
             &format!("the record is in {}", path.display()),
         );
     }
-    Ok(status_of(&record))
 }
 
-fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
+/// Whether to trace, as it was typed.
+pub(super) fn tracing(measure: &Measure) -> Tracing {
+    match measure.control.trace {
+        Trace::Auto => Tracing::Auto,
+        Trace::On => Tracing::On,
+        Trace::Off => Tracing::Off,
+    }
+}
+
+pub(super) fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
     texts.for_each(|text| terminal.say(Level::Warning, text));
 }
 
-fn status_of(record: &Record) -> u8 {
-    let failed = record.cells.iter().any(|cell| cell.failed.is_some());
+pub(super) fn status_of(record: &Record) -> u8 {
+    let cells = record.cells.iter().any(|cell| cell.failed.is_some());
+    let timelines = record.timelines.iter().any(|line| line.failed.is_some());
     match record.run.ended {
         Some(Ended::Interrupted) => status::INTERRUPTED,
-        _ if failed => status::FAILED,
+        _ if cells || timelines => status::FAILED,
         _ => status::MEASURED,
     }
 }
 
-fn cells_text(survey: &Survey) -> String {
-    survey
-        .record
-        .cells
-        .iter()
-        .map(|cell| format!("{}\n", cell.spec.id))
-        .collect()
+pub(super) fn cells_text(survey: &Survey) -> String {
+    let cells = survey.record.cells.iter().map(|cell| cell.spec.id.clone());
+    let all = cells.chain(survey.workload_names());
+    all.map(|name| name + "\n").collect()
 }
 
 /// The state folder, made if it isn't there. Where it can't be, that is told: records are then kept
 /// only where `--json` says, and `syncprof clean` must be told where to look.
-fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
+pub(super) fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
     let made = config::state_folder().context("neither XDG_STATE_HOME nor HOME is set");
     let made = made.and_then(|folder| {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -218,9 +323,13 @@ fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     }
 }
 
-fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec<PathBuf> {
-    if let Some(path) = &measure.output.json {
-        return vec![path.clone()];
+pub(super) fn record_paths(
+    json: Option<&Path>,
+    state: Option<&Path>,
+    record: &Record,
+) -> Vec<PathBuf> {
+    if let Some(path) = json {
+        return vec![path.to_owned()];
     }
     let when = jiff::Timestamp::now()
         .strftime("%Y%m%dT%H%M%SZ")
@@ -231,8 +340,8 @@ fn record_paths(measure: &Measure, state: Option<&Path>, record: &Record) -> Vec
 
 /// A device that doesn't answer can't be hurried, and a write in flight can't be taken back: so it
 /// is told, and once the user wants to go, what was measured is left saved.
-fn tell_stall(
-    spec: &CellSpec,
+pub(super) fn tell_stall(
+    what: &str,
     over: Duration,
     stop: &AtomicBool,
     saver: &Saver,
@@ -243,8 +352,7 @@ fn tell_stall(
     }
     if over.as_secs().is_multiple_of(10) {
         let text = format!(
-            "{}: nothing completed for {} s; the device may hang, see the kernel's log",
-            spec.id,
+            "{what}: nothing completed for {} s; the device may hang, see the kernel's log",
             over.as_secs(),
         );
         terminal.say(Level::Warning, &text);

@@ -4,6 +4,8 @@ mod args;
 mod clean;
 mod config;
 mod confirm;
+mod ground;
+mod lab;
 mod list;
 mod measure;
 mod output;
@@ -11,6 +13,8 @@ mod profiles;
 mod report;
 mod screen;
 mod signals;
+mod trial;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -27,7 +31,7 @@ use output::Terminal;
 mod status {
     /// Measured.
     pub(super) const MEASURED: u8 = 0;
-    /// Measured, but something failed.
+    /// Measured, but something failed: a cell, or a claim.
     pub(super) const FAILED: u8 = 1;
     /// What was asked for makes no sense.
     pub(super) const USAGE: u8 = 2;
@@ -58,6 +62,8 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Raw(args) => measure::raw(&root, args, terminal),
         Verb::File(args) => measure::file(&root, args, terminal),
         Verb::Gap(args) => measure::gap(&root, args, terminal),
+        Verb::Validate(args) => validate::run(&root, args, terminal),
+        Verb::Lab(args) => lab::run(&root, args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),
         Verb::Explain(args) => report::explain(&args, terminal),

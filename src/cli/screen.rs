@@ -9,8 +9,9 @@ use crate::analyse::stop;
 use crate::model::record::{Level, Record, Run};
 use crate::model::units::show_bytes;
 use crate::report;
-use crate::session::{Hooks, Progress, Saver};
+use crate::session::{Hooks, Progress, Saver, TimelineProgress, TimelineWatch};
 
+use super::measure::tell_stall;
 use super::output::Terminal;
 
 /// Steps of the progress bar.
@@ -66,6 +67,28 @@ impl<'a> Screen<'a> {
         self.unsaved
     }
 
+    /// Shows how much of something is done, and what.
+    pub(super) fn show(&self, share: f64, text: String) {
+        self.bar.set_position((share * STEPS as f64) as u64);
+        self.bar.set_message(text);
+    }
+
+    /// Says what is new in the record, and saves it.
+    fn publish(&mut self, record: &Record) {
+        self.say(record);
+        if record.run.ended.is_some() {
+            self.bar.finish_and_clear();
+        }
+        // A full disk is no reason to throw away what was measured: it is printed all the same.
+        let before = self.unsaved.take();
+        self.unsaved = self.saver.save(record).err();
+        if let (None, Some(error)) = (before, &self.unsaved) {
+            let text = format!("{error:#}; measuring goes on");
+            self.bar
+                .suspend(|| self.terminal.say(Level::Warning, &text));
+        }
+    }
+
     fn say(&mut self, record: &Record) {
         let new = record.notes.get(self.said..).unwrap_or_default();
         self.bar.suspend(|| {
@@ -113,27 +136,12 @@ impl Hooks for Screen<'_> {
             Some(_) => format!(", about {} s left", left.as_secs()),
             None => format!(", at most {} s left", left.as_secs()),
         });
-        self.bar.set_position((share * STEPS as f64) as u64);
-        self.bar.set_message(format!(
-            "{round}{left}: {} {}",
-            spec.role,
-            show_bytes(spec.axes.size_bytes),
-        ));
+        let size = show_bytes(spec.axes.size_bytes);
+        self.show(share, format!("{round}{left}: {} {size}", spec.role));
     }
 
     fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {
-        self.say(record);
-        if record.run.ended.is_some() {
-            self.bar.finish_and_clear();
-        }
-        // A full disk is no reason to throw away what was measured: it is printed all the same.
-        let before = self.unsaved.take();
-        self.unsaved = self.saver.save(record).err();
-        if let (None, Some(error)) = (before, &self.unsaved) {
-            let text = format!("{error:#}; measuring goes on");
-            self.bar
-                .suspend(|| self.terminal.say(Level::Warning, &text));
-        }
+        self.publish(record);
         Ok(())
     }
 
@@ -143,6 +151,28 @@ impl Hooks for Screen<'_> {
 
     fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl TimelineWatch for Screen<'_> {
+    fn tick(&mut self, progress: &TimelineProgress<'_>) {
+        self.bar
+            .set_position((progress.share * STEPS as f64) as u64);
+        self.bar.set_message(format!(
+            "about {} s left: {}",
+            progress.left.as_secs(),
+            progress.what
+        ));
+    }
+
+    fn stalled(&mut self, what: &str, over: Duration) {
+        self.bar
+            .suspend(|| tell_stall(what, over, self.stop, self.saver, self.terminal));
+    }
+
+    fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {
+        self.publish(record);
+        Ok(())
     }
 }
 

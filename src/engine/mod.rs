@@ -16,6 +16,7 @@ mod pace;
 mod port;
 mod spec;
 mod sync;
+pub mod timeline;
 mod uring;
 
 #[cfg(test)]

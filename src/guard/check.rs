@@ -329,17 +329,38 @@ impl Permit {
                 signature: signature.what,
             });
         }
-        let accepted = self.confirmations();
-        if !accepted.accept(confirmation) {
-            return Err(Refusal::WrongConfirmation {
-                given: confirmation.to_owned(),
-                accepted: accepted.to_string(),
-                device: self.node.name,
-            });
-        }
+        self.confirm("overwriting", confirmation)?;
         let span_bytes = self.span(span_bytes)?;
         self.node.verify(&self.node.file)?;
         Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
+    }
+
+    /// As [`Permit::overwrite`] of the whole device, whose content may be discarded besides, which
+    /// `purge` confirms.
+    pub fn purge(
+        self,
+        confirmation: &str,
+        force: bool,
+        purge: &str,
+    ) -> Result<WriteGrant, Refusal> {
+        self.confirm("purging", purge)?;
+        let block = self.logical_block_bytes.max(1);
+        let span_bytes = self.size_bytes / block * block;
+        let grant = self.overwrite(span_bytes, confirmation, force)?;
+        Ok(grant.purging())
+    }
+
+    fn confirm(&self, what: &'static str, given: &str) -> Result<(), Refusal> {
+        let accepted = self.confirmations();
+        match accepted.accept(given) {
+            true => Ok(()),
+            false => Err(Refusal::WrongConfirmation {
+                what,
+                given: given.to_owned(),
+                accepted: accepted.to_string(),
+                device: self.node.name.clone(),
+            }),
+        }
     }
 
     /// The span that a wish comes to on this device.

@@ -11,7 +11,11 @@ use super::node::Node;
 use super::refusal::Refusal;
 use crate::model::record::Content;
 use crate::sys::buffer::Aligned;
+use crate::sys::ioctl;
 use crate::sys::root::Root;
+
+/// A device is discarded in pieces of this size, so that one can be left in between.
+const DISCARD_BYTES: u64 = 16 << 30;
 
 /// The right to write certain bytes of a block device. Only the guard makes one. The claim on the
 /// device lasts until the grant and all descriptors from it are dropped.
@@ -29,6 +33,8 @@ enum Reach {
     Span {
         span_bytes: u64,
         preserved: Option<Preserved>,
+        /// It may be discarded.
+        purge: bool,
     },
     /// The blocks of files, one a lane.
     Files(Vec<PinnedFile>),
@@ -77,8 +83,19 @@ impl WriteGrant {
             reach: Reach::Span {
                 span_bytes,
                 preserved,
+                purge: false,
             },
         }
+    }
+
+    pub(super) fn purging(mut self) -> WriteGrant {
+        if let Reach::Span {
+            purge, preserved, ..
+        } = &mut self.reach
+        {
+            *purge = preserved.is_none();
+        }
+        self
     }
 
     pub(super) fn on_files(root: Root, node: Node, files: Vec<PinnedFile>) -> WriteGrant {
@@ -126,6 +143,45 @@ impl WriteGrant {
             file,
             _node: Arc::clone(&self.node),
         })
+    }
+
+    /// Discards all that a purging grant covers, piece by piece; `more` is asked before each, with
+    /// the bytes that are done, whether to go on. False if it said no, and for any other grant.
+    pub fn discard(&self, more: &dyn Fn(u64) -> bool) -> Result<bool, Refusal> {
+        let &Reach::Span {
+            span_bytes,
+            purge: true,
+            ..
+        } = &self.reach
+        else {
+            return Ok(false);
+        };
+        let device = self
+            .node
+            .reopen(&self.root, "open it for writing", OFlag::O_RDWR)?;
+        let mut done = 0;
+        while done < span_bytes {
+            if !more(done) {
+                return Ok(false);
+            }
+            let piece = DISCARD_BYTES.min(span_bytes - done);
+            ioctl::discard(&device, done, piece).map_err(|source| Refusal::NoDiscard {
+                device: self.node.name.clone(),
+                source,
+            })?;
+            done += piece;
+        }
+        Ok(true)
+    }
+
+    /// How many blocks of `size_bytes` each of `lanes` lanes has in a span; 0 for a grant on files.
+    pub fn blocks_each(&self, lanes: usize, size_bytes: u64) -> u64 {
+        match &self.reach {
+            Reach::Span { span_bytes, .. } => {
+                span_bytes / (lanes as u64).max(1) / size_bytes.max(1)
+            }
+            Reach::Files(_) => 0,
+        }
     }
 
     /// The device offsets of one lane's blocks of `size_bytes`, in order: an even part of a span,

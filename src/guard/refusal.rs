@@ -248,10 +248,12 @@ pub enum Refusal {
         signature: &'static str,
     },
     /// What was typed to confirm is neither its serial nor its name.
-    #[error("{device}: '{given}' does not confirm overwriting it; confirm with {accepted}")]
+    #[error("{device}: '{given}' does not confirm {what} it; confirm with {accepted}")]
     WrongConfirmation {
         /// Its kernel name.
         device: String,
+        /// What was to be done to it: "overwriting", "purging".
+        what: &'static str,
         /// What was typed.
         given: String,
         /// What would have done.
@@ -264,6 +266,14 @@ pub enum Refusal {
         device: String,
         /// Its capacity.
         size_bytes: u64,
+    },
+    /// It can't forget what it holds.
+    #[error("{device}: cannot discard its content: {source}; leave out --purge")]
+    NoDiscard {
+        /// Its kernel name.
+        device: String,
+        /// What the kernel said.
+        source: io::Error,
     },
     /// The span can't be kept as it is, or isn't one.
     #[error("{device}: bad span of {span_bytes} bytes: {why}", span_bytes = show_bytes(*span_bytes))]
@@ -305,7 +315,7 @@ impl Refusal {
 
     /// The machine failed: nothing is known against the device itself.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Refusal::Io { .. })
+        matches!(self, Refusal::Io { .. } | Refusal::NoDiscard { .. })
     }
 }
 

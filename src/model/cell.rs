@@ -50,6 +50,8 @@ macro_rules! axis {
     };
 }
 
+pub(super) use axis;
+
 axis! {
     /// Which side of a gap a cell measures.
     Role, "role" {
@@ -115,6 +117,18 @@ axis! {
         Sync = "sync",
         /// Nothing is issued: measures the harness itself.
         Null = "null",
+    }
+}
+
+axis! {
+    /// What a run does over time, in place of cells.
+    WorkloadKind, "workload" {
+        /// Clients commit while a data file is dirtied, and written back at times.
+        Checkpoint = "checkpoint",
+        /// Files that don't live long.
+        Churn = "churn",
+        /// Log segments made anew, against recycled ones.
+        WalAppend = "wal-append",
     }
 }
 

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::drive::DriveFacts;
+
 /// A device number, written `major:minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DevId {
@@ -129,16 +131,20 @@ pub struct DeviceFacts {
     /// The devices directly below: a partition's disk, the members of dm and md, the device that a
     /// loop's backing file lies on.
     pub lower: Vec<DevId>,
+    /// What the drive says of itself; none unless it was asked.
+    #[serde(default)]
+    pub drive: Option<DriveFacts>,
 }
 
-/// What a drive's PCIe link trained to, and what it could.
+/// What a drive's PCIe link trained to, and what the drive could. For a SATA or SAS drive, that of its
+/// controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PcieLink {
     /// As sysfs words it, such as `16.0 GT/s PCIe`.
     pub speed: Option<String>,
     /// Lanes.
     pub width: Option<u32>,
-    /// The most that both ends could.
+    /// The most that the drive's end could, whatever it is plugged into.
     pub max_speed: Option<String>,
     /// Lanes.
     pub max_width: Option<u32>,

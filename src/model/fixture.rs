@@ -69,7 +69,11 @@ impl Builder {
             },
             targets: Vec::new(),
             cells: Vec::new(),
+            timelines: Vec::new(),
             notes: Vec::new(),
+            validation: None,
+            lab: None,
+            drives: Vec::new(),
         };
         Builder {
             record,
@@ -87,6 +91,7 @@ impl Builder {
             buffered: None,
             content: None,
             baseline: None,
+            variant: None,
         });
         self
     }
@@ -114,6 +119,7 @@ impl Builder {
                 remedy: (kind == BaselineKind::None)
                     .then(|| "give a spare one: --raw DEVICE".to_owned()),
             }),
+            variant: None,
         });
         self
     }
@@ -304,6 +310,7 @@ pub(crate) fn slice(
         },
         worker_cpu_ns: None,
         devices: Vec::new(),
+        neighbours: Vec::new(),
         process: None,
         filesystem: None,
     }
@@ -349,6 +356,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
         backing_file: None,
         dm_name: None,
         lower: Vec::new(),
+        drive: None,
     };
     let partition = DeviceFacts {
         name: "nvme0n1p2".to_owned(),
@@ -363,7 +371,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
     vec![partition, disk]
 }
 
-fn mount(path: &str) -> MountFacts {
+pub(crate) fn mount(path: &str) -> MountFacts {
     MountFacts {
         mount_point: path.to_owned(),
         source: "/dev/nvme0n1p2".to_owned(),

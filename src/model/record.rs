@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
+use super::claims::Validation;
+use super::drive::DriveCounts;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
+use super::timeline::Timeline;
 use super::trace::Traced;
-use super::traffic::{DeviceTraffic, FsCount, ProcessCount};
+use super::traffic::{DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
+use super::variant::{Lab, Variant};
 
 /// The version of the record's form that this program writes and reads.
 pub const SCHEMA: &str = "syncprof.record/1";
@@ -32,8 +36,21 @@ pub struct Record {
     pub targets: Vec<Target>,
     /// The measurements.
     pub cells: Vec<Cell>,
+    /// Workloads over time, in the order in which they ran.
+    #[serde(default)]
+    pub timelines: Vec<Timeline>,
     /// What the reader should know: fallbacks, warnings, remarks.
     pub notes: Vec<Note>,
+    /// The claims that were tried, in a run that tries any.
+    #[serde(default)]
+    pub validation: Option<Validation>,
+    /// Of a lab's record: what it asks, and where.
+    #[serde(default)]
+    pub lab: Option<Lab>,
+    /// What the drives below the targets counted of their own, before and after the run; those that
+    /// tell.
+    #[serde(default)]
+    pub drives: Vec<DriveCounts>,
 }
 
 impl Record {
@@ -83,7 +100,7 @@ pub struct Tool {
 /// How a run was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The verb: `raw`, `file` or `gap`.
+    /// The verb: `raw`, `file`, `gap` or `validate`.
     pub verb: String,
     /// The command line.
     pub command: Vec<String>,
@@ -143,6 +160,9 @@ pub struct Target {
     pub content: Option<Content>,
     /// What a directory's cells are compared with, in a run that compares.
     pub baseline: Option<Baseline>,
+    /// The filesystem that a lab built for it.
+    #[serde(default)]
+    pub variant: Option<Variant>,
 }
 
 /// What a target is.
@@ -344,8 +364,13 @@ pub struct Slice {
     pub truncating_opens_ns: Vec<u64>,
     /// Processor time of io_uring worker threads; none where it can't be known.
     pub worker_cpu_ns: Option<u64>,
-    /// What each device of the stack counted, pauses between passes left out.
+    /// What each device of the stack counted, pauses between passes left out. None of a device whose
+    /// counters could not be read before and after each pass.
     pub devices: Vec<DeviceTraffic>,
+    /// What other partitions counted meanwhile that share a disk with one of the stack's; none of
+    /// those that were idle.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourTraffic>,
     /// What the process took of the machine, pauses between passes left out.
     #[serde(default)]
     pub process: Option<ProcessCount>,
@@ -373,6 +398,7 @@ impl Slice {
             truncating_opens_ns: Vec::new(),
             worker_cpu_ns: None,
             devices: Vec::new(),
+            neighbours: Vec::new(),
             process: None,
             filesystem: None,
         }

@@ -56,6 +56,8 @@ pub enum Phase {
     /// From the submission to the first request that reaches the device for this write; all of it
     /// if none does.
     Submit,
+    /// The device reads what the write needs: the rest of a block, or metadata.
+    Read,
     /// The device writes data.
     DataWrite,
     /// Nothing is at the device, between two requests.
@@ -78,8 +80,9 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in the order in which reports show them.
-    pub const ALL: [Phase; 10] = [
+    pub const ALL: [Phase; 11] = [
         Phase::Submit,
+        Phase::Read,
         Phase::DataWrite,
         Phase::Waiting,
         Phase::JournalWrite,

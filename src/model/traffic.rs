@@ -80,6 +80,17 @@ pub struct DeviceTraffic {
     pub counted: BlockStat,
 }
 
+/// What another partition of a target's disk counted over one slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NeighbourTraffic {
+    /// The kernel's name of the partition.
+    pub name: String,
+    /// Which it is.
+    pub dev: DevId,
+    /// The difference of the counters after and before.
+    pub counted: BlockStat,
+}
+
 /// What this process took of the machine over one slice (getrusage(2)), io_uring's worker threads
 /// included. The kernel divides the processor time between user and system by what its clock ticks
 /// found, so the sum is exact and each part is an estimate.
@@ -126,41 +137,62 @@ impl ProcessCount {
 /// What a filesystem counted of its own work over one slice, each where it counts that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsCount {
-    /// ext3 and ext4: transactions that were committed (`/proc/fs/jbd2/*/info`).
-    pub jbd2_transactions: Option<u64>,
-    /// ext4: KiB written since the mount (`session_write_kbytes` in `/sys/fs/ext4/*`). The kernel
-    /// makes it from the block device's own counter, so it tells nothing beyond that
-    /// (session_write_kbytes_show() in fs/ext4/sysfs.c).
-    pub ext4_written_kib: Option<u64>,
-    /// XFS: its log (`/sys/fs/xfs/*/stats/stats`).
-    pub xfs_log: Option<XfsLogCount>,
+    /// ext3 and ext4: their journal (`/proc/fs/jbd2/*/info`).
+    pub jbd2: Option<Jbd2Count>,
+    /// ext4: written to its device (`session_write_kbytes` in `/sys/fs/ext4/*`), in whole KiB. The
+    /// kernel takes it from the block device's own counter (session_write_kbytes_show() in
+    /// fs/ext4/sysfs.c), so that it tells nothing beyond that.
+    pub ext4_written_bytes: Option<u64>,
+    /// XFS (`/sys/fs/xfs/*/stats/stats`).
+    pub xfs: Option<XfsCount>,
 }
 
 impl FsCount {
-    /// The sum of two differences; none of what one of them doesn't have.
+    /// The sum of two differences, the level of the later, `other`; none of what one of them
+    /// doesn't have.
     #[must_use]
     pub fn plus(&self, other: &FsCount) -> FsCount {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        let log = self.xfs_log.zip(other.xfs_log);
+        let jbd2 = self.jbd2.zip(other.jbd2);
+        let xfs = self.xfs.zip(other.xfs);
         FsCount {
-            jbd2_transactions: sum(self.jbd2_transactions, other.jbd2_transactions),
-            ext4_written_kib: sum(self.ext4_written_kib, other.ext4_written_kib),
-            xfs_log: log.map(|(one, other)| XfsLogCount {
-                writes: one.writes + other.writes,
-                bytes: one.bytes + other.bytes,
-                forces: one.forces + other.forces,
+            jbd2: jbd2.map(|(one, other)| Jbd2Count {
+                transactions: one.transactions + other.transactions,
+                requested: sum(one.requested, other.requested),
+                commit_ns: other.commit_ns.or(one.commit_ns),
+            }),
+            ext4_written_bytes: sum(self.ext4_written_bytes, other.ext4_written_bytes),
+            xfs: xfs.map(|(one, other)| XfsCount {
+                log_writes: one.log_writes + other.log_writes,
+                log_bytes: one.log_bytes + other.log_bytes,
+                log_forces: one.log_forces + other.log_forces,
+                written_bytes: sum(one.written_bytes, other.written_bytes),
             }),
         }
     }
 }
 
-/// What XFS wrote to its log.
+/// What jbd2 counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct XfsLogCount {
+pub struct Jbd2Count {
+    /// Transactions that were committed.
+    pub transactions: u64,
+    /// Those of them that somebody asked for, as a synchronous write does.
+    pub requested: Option<u64>,
+    /// A level: how long a commit took, in a moving average to which each adds a quarter. None where
+    /// nothing was committed.
+    pub commit_ns: Option<u64>,
+}
+
+/// What XFS counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XfsCount {
     /// Log buffers written.
-    pub writes: u64,
+    pub log_writes: u64,
     /// Bytes of them.
-    pub bytes: u64,
+    pub log_bytes: u64,
     /// Times that somebody wanted the log on disk.
-    pub forces: u64,
+    pub log_forces: u64,
+    /// Bytes that programs wrote to the filesystem's files.
+    pub written_bytes: Option<u64>,
 }

@@ -96,23 +96,42 @@ pub fn show_ns(ns: f64) -> String {
 
 /// Parses a length of time such as `500ms`, `60s` or `3m`; a bare number is refused.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad =
-        || format!("bad duration '{text}': expected a number and a unit, such as 500ms, 60s or 3m");
-    let parsed: jiff::SignedDuration = text.trim().parse().map_err(|_| bad())?;
-    Duration::try_from(parsed)
+    parse_pause(text)
         .ok()
         .filter(|d| !d.is_zero())
-        .ok_or_else(bad)
+        .ok_or_else(|| bad_duration(text))
+}
+
+/// Parses a length of time that may be none, such as `10ms` or `0s`; a bare number is refused.
+pub fn parse_pause(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.trim().parse().map_err(|_| bad_duration(text))?;
+    Duration::try_from(parsed).map_err(|_| bad_duration(text))
+}
+
+fn bad_duration(text: &str) -> String {
+    format!("bad duration '{text}': expected a number and a unit, such as 500ms, 60s or 3m")
 }
 
 /// Parses a percentage such as `5%` or `2.5%` to a share (0.05, 0.025).
 pub fn parse_percent(text: &str) -> Result<f64, String> {
+    parse_spread(text)
+        .ok()
+        .filter(|share| *share > 0.0)
+        .ok_or_else(|| bad_percent(text))
+}
+
+/// Parses a percentage that may be zero, such as `50%` or `0%`, to a share.
+pub fn parse_spread(text: &str) -> Result<f64, String> {
     text.trim()
         .strip_suffix('%')
         .and_then(|n| n.parse::<f64>().ok())
-        .filter(|n| n.is_finite() && *n > 0.0 && *n <= 100.0)
+        .filter(|n| (0.0..=100.0).contains(n))
         .map(|n| n / 100.0)
-        .ok_or_else(|| format!("bad percentage '{text}': expected one such as 5%"))
+        .ok_or_else(|| bad_percent(text))
+}
+
+fn bad_percent(text: &str) -> String {
+    format!("bad percentage '{text}': expected one such as 5%")
 }
 
 #[cfg(test)]

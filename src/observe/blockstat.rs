@@ -1,7 +1,9 @@
 //! The kernel's counters of a block device.
 
 use std::fs;
+use std::path::PathBuf;
 
+use super::counter;
 use crate::model::facts::DevId;
 use crate::model::traffic::BlockStat;
 use crate::sys::root::Root;
@@ -44,41 +46,42 @@ fn parse(text: &str) -> Option<BlockStat> {
     })
 }
 
-/// What was counted between two readings. `in_flight` is the level at the second.
-pub fn since(after: &BlockStat, before: &BlockStat) -> BlockStat {
-    BlockStat {
-        reads: advance(after.reads, before.reads),
-        reads_merged: advance(after.reads_merged, before.reads_merged),
-        read_sectors: advance(after.read_sectors, before.read_sectors),
-        read_ms: advance(after.read_ms, before.read_ms),
-        writes: advance(after.writes, before.writes),
-        writes_merged: advance(after.writes_merged, before.writes_merged),
-        write_sectors: advance(after.write_sectors, before.write_sectors),
-        write_ms: advance(after.write_ms, before.write_ms),
+/// What was counted between two readings; none if the counters began anew in between. `in_flight` is
+/// the level at the second.
+pub fn since(after: &BlockStat, before: &BlockStat) -> Option<BlockStat> {
+    let advance = |of: fn(&BlockStat) -> u64| counter::advance(of(after), of(before));
+    Some(BlockStat {
+        reads: advance(|stat| stat.reads)?,
+        reads_merged: advance(|stat| stat.reads_merged)?,
+        read_sectors: advance(|stat| stat.read_sectors)?,
+        read_ms: advance(|stat| stat.read_ms)?,
+        writes: advance(|stat| stat.writes)?,
+        writes_merged: advance(|stat| stat.writes_merged)?,
+        write_sectors: advance(|stat| stat.write_sectors)?,
+        write_ms: advance(|stat| stat.write_ms)?,
         in_flight: after.in_flight,
-        busy_ms: advance(after.busy_ms, before.busy_ms),
-        queue_ms: advance(after.queue_ms, before.queue_ms),
-        discards: advance(after.discards, before.discards),
-        discards_merged: advance(after.discards_merged, before.discards_merged),
-        discard_sectors: advance(after.discard_sectors, before.discard_sectors),
-        discard_ms: advance(after.discard_ms, before.discard_ms),
-        flushes: advance(after.flushes, before.flushes),
-        flush_ms: advance(after.flush_ms, before.flush_ms),
-    }
+        busy_ms: advance(|stat| stat.busy_ms)?,
+        queue_ms: advance(|stat| stat.queue_ms)?,
+        discards: advance(|stat| stat.discards)?,
+        discards_merged: advance(|stat| stat.discards_merged)?,
+        discard_sectors: advance(|stat| stat.discard_sectors)?,
+        discard_ms: advance(|stat| stat.discard_ms)?,
+        flushes: advance(|stat| stat.flushes)?,
+        flush_ms: advance(|stat| stat.flush_ms)?,
+    })
 }
 
-/// How far a counter advanced. The kernel prints times, and on 32-bit machines every field, as 32
-/// bits, which wrap: one that went from the upper quarter of that range to the lower did. Anything
-/// else that went back (sums over processors that are read one after the other may, by a little)
-/// did not advance.
-fn advance(after: u64, before: u64) -> u64 {
-    const WRAP: u64 = 1 << 32;
-    const QUARTER: u64 = WRAP / 4;
-    if after < before && (WRAP - QUARTER..WRAP).contains(&before) && after < QUARTER {
-        after + WRAP - before
-    } else {
-        after.saturating_sub(before)
-    }
+/// Where a device's counting is switched off, if it is (`queue/iostats` in
+/// Documentation/ABI/stable/sysfs-block): all of its counters then stand still.
+pub fn switched_off(root: &Root, dev: DevId) -> Option<PathBuf> {
+    let device = root.sys.join(format!("dev/block/{dev}"));
+    // A partition has no queue of its own: its disk's folder is the one above, links resolved.
+    let switches = ["queue/iostats", "../queue/iostats"].map(|path| device.join(path));
+    let switch = switches
+        .iter()
+        .find_map(|path| fs::canonicalize(path).ok())?;
+    let text = fs::read_to_string(&switch).ok()?;
+    (text.trim() == "0").then_some(switch)
 }
 
 #[cfg(test)]
@@ -112,24 +115,33 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_keeps_levels_and_survives_a_wrap_and_a_step_back() {
+    fn a_difference_keeps_levels_and_survives_a_wrap() {
         let before = BlockStat {
             writes: 10,
-            flushes: 5,
             write_ms: u64::from(u32::MAX) - 1,
             in_flight: 7,
             ..BlockStat::default()
         };
         let after = BlockStat {
             writes: 14,
-            flushes: 4,
             write_ms: 3,
             in_flight: 2,
             ..BlockStat::default()
         };
-        let counted = since(&after, &before);
+        let counted = since(&after, &before).unwrap();
         assert_eq!((counted.writes, counted.flushes), (4, 0));
         assert_eq!((counted.write_ms, counted.in_flight), (5, 2));
+    }
+
+    #[test]
+    fn counters_that_began_anew_tell_nothing() {
+        // As many sectors as before, but fewer requests: another device by the same number.
+        let stat = |writes, write_sectors| BlockStat {
+            writes,
+            write_sectors,
+            ..BlockStat::default()
+        };
+        assert_eq!(since(&stat(3, 9000), &stat(900, 7200)), None);
     }
 
     #[test]
@@ -145,6 +157,31 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("stat"), "1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 4 0\n").unwrap();
         assert_eq!(read(&root, dev).unwrap().flushes, 4);
+    }
+
+    #[test]
+    fn a_device_may_count_nothing_and_its_partitions_then_neither() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = Root {
+            sys: tree.path().into(),
+            ..Root::host()
+        };
+        let disk = tree.path().join("devices/sda");
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::write(disk.join("queue/iostats"), "1\n").unwrap();
+        fs::create_dir_all(disk.join("sda1")).unwrap();
+        let devices = tree.path().join("dev/block");
+        fs::create_dir_all(&devices).unwrap();
+        std::os::unix::fs::symlink(&disk, devices.join("8:0")).unwrap();
+        std::os::unix::fs::symlink(disk.join("sda1"), devices.join("8:1")).unwrap();
+        let switch = disk.join("queue/iostats").canonicalize();
+        for (text, wanted) in [("1\n", None), ("0\n", switch.ok())] {
+            fs::write(disk.join("queue/iostats"), text).unwrap();
+            for minor in [0, 1] {
+                assert_eq!(switched_off(&root, DevId { major: 8, minor }), wanted);
+            }
+        }
+        assert_eq!(switched_off(&root, DevId { major: 9, minor: 0 }), None);
     }
 
     proptest! {
@@ -166,8 +203,23 @@ mod tests {
         }
 
         #[test]
-        fn a_counter_that_advanced_advanced_by_the_difference(before in 0u64..1 << 62, by in 0u64..1 << 40) {
-            prop_assert_eq!(advance(before + by, before), by);
+        fn every_field_advances_also_past_the_end_of_its_32_or_64_bits(
+            before in prop::collection::vec(any::<u64>(), 17),
+            by in prop::collection::vec(0u64..1 << 30, 17),
+            is_narrow in prop::collection::vec(any::<bool>(), 17),
+        ) {
+            let narrow = |at: usize, value: u64| match is_narrow[at] {
+                true => value & 0xFFFF_FFFF,
+                false => value,
+            };
+            let stat = |value: &dyn Fn(usize) -> u64| {
+                let text = (0..17).map(|at| format!(" {}", narrow(at, value(at))));
+                parse(&text.collect::<String>()).unwrap()
+            };
+            let after = stat(&|at| narrow(at, before[at]).wrapping_add(by[at]));
+            let counted = since(&after, &stat(&|at| before[at])).unwrap();
+            let wanted = BlockStat { in_flight: after.in_flight, ..stat(&|at| by[at]) };
+            prop_assert_eq!(counted, wanted);
         }
     }
 }

@@ -3,6 +3,8 @@
 
 pub mod attribute;
 pub mod blockstat;
+mod counter;
+pub mod cpustat;
 pub mod decode;
 pub mod event;
 pub mod format;

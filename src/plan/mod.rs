@@ -1,15 +1,22 @@
 //! From what was asked for to the cells to measure: profiles and defaults laid over each other, and
-//! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile.
+//! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile
+//! or a claims file.
 
 mod check;
+pub mod claims;
+pub mod comparable;
+mod contradiction;
+pub mod lab;
 pub mod matrix;
 mod product;
 pub mod profile;
 pub mod settings;
 mod value;
+mod workload;
 
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
 pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;
 pub use profile::{Profile, ProfileError, load};
 pub use settings::{Matrix, Options, Settings, Sizes};
+pub use workload::{WorkloadOptions, WorkloadPlan, workload};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
 
 use super::settings::Options;
-use super::value::{Bytes, Many, One, Share};
+use super::value::{self, Bytes, Many, One, Pause, Share, Spread};
+use super::workload::WorkloadOptions;
 
 /// The profiles that the program carries, in the order in which they are listed.
 pub const BUILT_IN: [(&str, &str); 8] = [
@@ -79,18 +80,23 @@ pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
         return parse(name, text);
     }
+    parse(name_or_path, &read(name_or_path, &BUILT_IN)?)
+}
+
+/// Reads a profile's file, if the name is a path; else it is none of the `known` ones.
+pub(super) fn read(name_or_path: &str, known: &[(&str, &str)]) -> Result<String, ProfileError> {
     let path = Path::new(name_or_path);
     if !name_or_path.contains('/') && path.extension().is_none_or(|ext| ext != "toml") {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         return Err(ProfileError::Unknown {
             name: name_or_path.to_owned(),
-            known: BUILT_IN.map(|(name, _)| name).join(", "),
+            known: names.join(", "),
         });
     }
-    let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
+    std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
         path: path.to_owned(),
         source,
-    })?;
-    parse(name_or_path, &text)
+    })
 }
 
 /// All built-in profiles.
@@ -103,38 +109,34 @@ pub fn built_in() -> Result<Vec<Profile>, ProfileError> {
 
 /// Reads a profile from its text; `name` is for messages.
 pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-    let file: File = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+    let keys: Keys = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+    let about = keys.about.clone().ok_or_else(|| ProfileError::Parse {
+        name: name.to_owned(),
+        line: 1,
+        message: "missing field `about`".to_owned(),
+    })?;
     Ok(Profile {
         name: name.to_owned(),
-        about: file.about.clone(),
-        options: file.options(),
+        about,
+        options: keys.options(),
     })
 }
 
 /// toml's own messages span several lines and draw the place; here it is `name:line: message`.
-fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
-    let start = error.span().map_or(0, |span| span.start);
-    let before = text.get(..start).unwrap_or(text);
-    let line_text = text.lines().nth(before.matches('\n').count()).unwrap_or("");
-    let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
-    // An error inside a value does not name its key, but the line begins with it.
-    let key = line_text.split('=').next().unwrap_or("").trim();
-    let message = match line_text.contains('=') && !message.contains(&format!("`{key}`")) {
-        true => format!("{key}: {message}"),
-        false => message,
-    };
+pub(super) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
+    let (line, message) = value::error_line(text, error);
     ProfileError::Parse {
         name: name.to_owned(),
-        line: before.matches('\n').count() + 1,
+        line,
         message,
     }
 }
 
-/// A profile as it is written. Each axis takes one value or a list.
-#[derive(Deserialize)]
+/// The keys of a profile. Each axis takes one value or a list.
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    about: String,
+pub(super) struct Keys {
+    about: Option<String>,
     sizes: Option<Many<Bytes>>,
     method: Option<Many<Method>>,
     direct: Option<Many<bool>>,
@@ -151,10 +153,49 @@ struct File {
     rounds: Option<One<u32>>,
     sqpoll: Option<One<bool>>,
     iopoll: Option<One<bool>>,
+    workload: Option<WorkloadTable>,
 }
 
-impl File {
-    fn options(self) -> Options {
+/// The table `[workload]`, with the names of the command line's options.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkloadTable {
+    kind: Option<One<WorkloadKind>>,
+    clients: Option<One<u32>>,
+    group_commit: Option<One<bool>>,
+    checkpoint_interval: Option<One<Duration>>,
+    checkpoint_spread: Option<One<Spread>>,
+    data: Option<One<Bytes>>,
+    dirty: Option<One<f64>>,
+    file_size: Option<One<Bytes>>,
+    pause: Option<One<Pause>>,
+    segment_size: Option<One<Bytes>>,
+    duration: Option<One<Duration>>,
+    repeat: Option<One<u32>>,
+}
+
+impl WorkloadTable {
+    fn options(self) -> WorkloadOptions {
+        WorkloadOptions {
+            kind: self.kind.map(|one| one.0),
+            clients: self.clients.map(|one| one.0),
+            group_commit: self.group_commit.map(|one| one.0),
+            checkpoint_interval: self.checkpoint_interval.map(|one| one.0),
+            checkpoint_spread: self.checkpoint_spread.map(|one| one.0.0),
+            data_bytes: self.data.map(|one| one.0.0),
+            dirty_pages_per_s: self.dirty.map(|one| one.0),
+            file_bytes: self.file_size.map(|one| one.0.0),
+            pause: self.pause.map(|one| one.0.0),
+            segment_bytes: self.segment_size.map(|one| one.0.0),
+            duration: self.duration.map(|one| one.0),
+            repeat: self.repeat.map(|one| one.0),
+        }
+    }
+}
+
+impl Keys {
+    /// What they set.
+    pub(super) fn options(self) -> Options {
         Options {
             sizes: self
                 .sizes
@@ -174,6 +215,7 @@ impl File {
             rounds: self.rounds.map(|one| one.0),
             sqpoll: self.sqpoll.map(|one| one.0),
             iopoll: self.iopoll.map(|one| one.0),
+            workload: self.workload.unwrap_or_default().options(),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, RingOptions};
 
+use super::workload::{WorkloadOptions, WorkloadPlan};
+
 /// The precision asked for where nothing else is: ±5 %.
 const DEFAULT_PRECISION: f64 = 0.05;
 /// The time budget where nothing else is asked for.
@@ -101,6 +103,8 @@ pub struct Options {
     pub sqpoll: Option<bool>,
     /// IORING_SETUP_IOPOLL.
     pub iopoll: Option<bool>,
+    /// A workload over time.
+    pub workload: WorkloadOptions,
 }
 
 impl Options {
@@ -124,6 +128,7 @@ impl Options {
             rounds: self.rounds.or(under.rounds),
             sqpoll: self.sqpoll.or(under.sqpoll),
             iopoll: self.iopoll.or(under.iopoll),
+            workload: self.workload.over(under.workload),
         }
     }
 
@@ -156,6 +161,7 @@ impl Options {
             budget: self.budget.unwrap_or(DEFAULT_BUDGET),
             rounds: self.rounds,
             min_rounds: self.rounds.unwrap_or(MIN_ROUNDS),
+            workload: None,
         }
     }
 }
@@ -175,6 +181,8 @@ pub struct Settings {
     pub rounds: Option<u32>,
     /// Rounds that are made whatever precision and budget say.
     pub min_rounds: u32,
+    /// What runs over time, in place of the axes.
+    pub workload: Option<WorkloadPlan>,
 }
 
 #[cfg(test)]

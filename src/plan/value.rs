@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload};
-use crate::model::units::{parse_bytes, parse_duration, parse_percent};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
+use crate::model::claims::DriveState;
+use crate::model::units::{parse_bytes, parse_duration, parse_pause, parse_percent, parse_spread};
 
 /// A value that TOML can spell in one or more of its scalar types.
 pub(super) trait Scalar: Sized {
@@ -38,6 +39,12 @@ pub(super) struct Bytes(pub(super) u64);
 /// A percentage, as a share of one.
 pub(super) struct Share(pub(super) f64);
 
+/// A percentage that may be zero, as a share of one.
+pub(super) struct Spread(pub(super) f64);
+
+/// A length of time that may be zero.
+pub(super) struct Pause(pub(super) Duration);
+
 impl Scalar for Bytes {
     const EXPECTED: &'static str = "a size such as 4096 or \"4k\"";
 
@@ -60,6 +67,22 @@ impl Scalar for Share {
 
     fn from_text(text: &str) -> Result<Self, String> {
         parse_percent(text).map(Share)
+    }
+}
+
+impl Scalar for Spread {
+    const EXPECTED: &'static str = "a percentage such as \"50%\", or \"0%\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_spread(text).map(Spread)
+    }
+}
+
+impl Scalar for Pause {
+    const EXPECTED: &'static str = "a duration such as \"10ms\", or \"0s\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_pause(text).map(Pause)
     }
 }
 
@@ -126,6 +149,16 @@ text_scalar! {
     FileState, "a file state such as \"overwrite\"";
     EngineKind, "an engine such as \"uring\"";
     Payload, "a payload such as \"random\"";
+    WorkloadKind, "a workload such as \"checkpoint\"";
+    DriveState, "a state such as \"steady\"";
+}
+
+impl Scalar for String {
+    const EXPECTED: &'static str = "a text";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
 }
 
 /// One value.
@@ -215,4 +248,26 @@ impl<'de, T: Scalar> Deserialize<'de> for Many<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Many<T>, D::Error> {
         deserializer.deserialize_any(ManyVisitor(PhantomData))
     }
+}
+
+/// The line of an error, counted from 1, and what is wrong there with which key, in one line: toml's
+/// own messages span several and draw the place.
+pub(super) fn error_line(text: &str, error: &toml::de::Error) -> (usize, String) {
+    let start = error.span().map_or(0, |span| span.start);
+    let (line, line_text) = line_at(text, start);
+    let message = error.message().split('\n').collect::<Vec<_>>().join("; ");
+    // An error inside a value does not name its key, but the line begins with it.
+    let key = line_text.split('=').next().unwrap_or("").trim();
+    let message = match line_text.contains('=') && !message.contains(&format!("`{key}`")) {
+        true => format!("{key}: {message}"),
+        false => message,
+    };
+    (line, message)
+}
+
+/// The line that holds the byte at `start`, counted from 1, and its text.
+pub(super) fn line_at(text: &str, start: usize) -> (usize, &str) {
+    let before = text.get(..start).unwrap_or(text);
+    let index = before.matches('\n').count();
+    (index + 1, text.lines().nth(index).unwrap_or(""))
 }

@@ -2,7 +2,8 @@
 
 use crate::analyse::explain::Kind;
 use crate::model::record::{Cell, Target};
-use crate::model::trace::{Class, Phase, Traced};
+use crate::model::trace::{Class, ClassTraffic, Phase, Traced};
+use crate::model::traffic::BlockStat;
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
 use super::figures::{count, percent, things, us};
@@ -130,46 +131,27 @@ fn class_bytes(traced: &Traced) -> u64 {
 fn classes(traced: &Traced) -> Table {
     let per_write = |count: u64| count as f64 / traced.ops as f64;
     let all = class_bytes(traced);
-    let row = |name: &str, requests: u64, fua: u64, bytes: u64| {
-        let share = bytes as f64 / all as f64;
+    let row = |traffic: &ClassTraffic| {
+        let share = traffic.bytes as f64 / all as f64;
         vec![
-            name.to_owned(),
-            digits3(per_write(bytes) / 1024.0),
+            class_name(traffic.class).to_owned(),
+            digits3(per_write(traffic.bytes) / 1024.0),
             if share.is_finite() {
                 percent(share)
             } else {
                 "-".to_owned()
             },
-            digits3(per_write(requests)),
-            digits3(per_write(fua)),
+            digits3(per_write(traffic.requests)),
+            digits3(per_write(traffic.fua_requests)),
         ]
     };
-    let mut rows: Vec<Vec<String>> = Class::ALL
+    let rows = Class::ALL
         .iter()
         .flat_map(|&class| traced.classes.iter().filter(move |one| one.class == class))
         .filter(|traffic| traffic.requests > 0)
-        .map(|traffic| {
-            let name = class_name(traffic.class);
-            row(name, traffic.requests, traffic.fua_requests, traffic.bytes)
-        })
+        .map(row)
+        .chain(counted(traced))
         .collect();
-    for (name, kib, requests) in [
-        (
-            "counted writes",
-            digits3(per_write(written_bytes(traced)) / 1024.0),
-            traced.counted.writes,
-        ),
-        ("counted flushes", String::new(), traced.counted.flushes),
-    ] {
-        let requests = digits3(per_write(requests));
-        rows.push(vec![
-            name.to_owned(),
-            kib,
-            String::new(),
-            requests,
-            String::new(),
-        ]);
-    }
     Table {
         caption: "Bytes and requests of a write by what they were for, and what the device itself counted".to_owned(),
         columns: vec![
@@ -181,6 +163,29 @@ fn classes(traced: &Traced) -> Table {
         ],
         rows,
     }
+}
+
+/// Rows of what the device counted; none where it counts nothing.
+fn counted(traced: &Traced) -> Vec<Vec<String>> {
+    if traced.counted == BlockStat::default() {
+        return Vec::new();
+    }
+    let per_write = |count: u64| digits3(count as f64 / traced.ops as f64);
+    let kib = digits3(written_bytes(traced) as f64 / 1024.0 / traced.ops as f64);
+    let row = |name: &str, kib: String, requests: u64| {
+        let none = String::new();
+        vec![
+            name.to_owned(),
+            kib,
+            none.clone(),
+            per_write(requests),
+            none,
+        ]
+    };
+    vec![
+        row("counted writes", kib, traced.counted.writes),
+        row("counted flushes", String::new(), traced.counted.flushes),
+    ]
 }
 
 fn phases(traced: &Traced) -> Table {
@@ -247,7 +252,8 @@ fn waterfall(traced: &Traced) -> Option<Waterfall> {
 fn notes(traced: &Traced) -> Vec<Line> {
     let mut lines = Vec::new();
     let (classes, counted) = (class_bytes(traced), written_bytes(traced));
-    if classes.abs_diff(counted) as f64 > ADDS_UP * counted as f64 {
+    let is_counted = traced.counted != BlockStat::default();
+    if is_counted && classes.abs_diff(counted) as f64 > ADDS_UP * counted as f64 {
         lines.push(Line::remark(format!(
             "The classes add up to {}, the device counted {}: {} apart",
             show_amount(classes),
@@ -279,6 +285,7 @@ fn class_name(class: Class) -> &'static str {
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Submit => "submit",
+        Phase::Read => "read",
         Phase::DataWrite => "data write",
         Phase::Waiting => "waiting",
         Phase::JournalWrite => "journal write",
@@ -296,6 +303,7 @@ mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::Builder;
     use crate::model::record::{BaselineKind, Record};
+    use crate::model::traffic::BlockStat;
     use crate::report::{Style, explain, render};
 
     fn traced(sizes_bytes: &[u64]) -> Record {
@@ -370,6 +378,17 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("12 of 1,012 events were lost"), "{text}");
+    }
+
+    #[test]
+    fn a_device_that_counts_nothing_is_not_held_against_the_trace() {
+        let mut record = traced(&[4096]);
+        record.cells[0].traced.as_mut().unwrap().counted = BlockStat::default();
+        let text = render(&record, &style(Some(120)));
+        assert!(text.contains("journal          24.0"), "{text}");
+        let anatomy = text.split("Anatomy").nth(1).unwrap();
+        assert!(!anatomy.contains("counted "), "{text}");
+        assert!(!text.contains("apart"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Targets in words.
 
+use super::drives;
 use crate::model::facts::{DeviceFacts, DeviceKind, JournalFacts, MountFacts, PcieLink};
 use crate::model::record::Target;
 use crate::model::units::{show_amount, show_bytes};
@@ -24,6 +25,7 @@ pub(super) fn facts(target: &Target) -> Vec<String> {
         lines.push(line);
     }
     lines.extend(target.stack.first().and_then(cache_line));
+    lines.extend(target.stack.iter().filter_map(drives::fact_line));
     lines
 }
 

@@ -1,4 +1,4 @@
-//! The table of what writes took of the processor and of the journal.
+//! The table of what writes took of the processor, and what the filesystem's journal did for them.
 
 use crate::analyse::effort::Effort;
 use crate::model::record::Cell;
@@ -11,85 +11,206 @@ use super::view::{Column, Study, Table};
 /// What stands where nothing was counted.
 const UNCOUNTED: &str = "-";
 
-/// A row for each cell; no table where nothing was counted, no column of what no filesystem counts.
+/// A figure of a cell, and its column.
+struct Figure {
+    name: &'static str,
+    rank: u8,
+    text: fn(&Effort) -> String,
+}
+
+const FIGURES: [Figure; 10] = [
+    Figure {
+        name: "user µs",
+        rank: 0,
+        text: |effort| us(effort.user_ns),
+    },
+    Figure {
+        name: "system µs",
+        rank: 0,
+        text: |effort| us(effort.system_ns),
+    },
+    Figure {
+        name: IO_URING,
+        rank: 3,
+        text: |effort| time(effort.io_uring_ns),
+    },
+    Figure {
+        name: "sleeps",
+        rank: 1,
+        text: |effort| digits3(effort.voluntary_switches),
+    },
+    Figure {
+        name: "preempted",
+        rank: 6,
+        text: |effort| digits3(effort.involuntary_switches),
+    },
+    Figure {
+        name: "transactions",
+        rank: 1,
+        text: |effort| counted(effort.transactions),
+    },
+    Figure {
+        name: "commit µs",
+        rank: 2,
+        text: |effort| time(effort.commit_ns),
+    },
+    Figure {
+        name: "log writes",
+        rank: 1,
+        text: |effort| counted(effort.log_writes),
+    },
+    Figure {
+        name: "log KiB",
+        rank: 2,
+        text: |effort| counted(effort.log_bytes.map(|bytes| bytes / 1024.0)),
+    },
+    Figure {
+        name: "log forces",
+        rank: 5,
+        text: |effort| counted(effort.log_forces),
+    },
+];
+
+const IO_URING: &str = "io_uring µs";
+
+fn counted(figure: Option<f64>) -> String {
+    figure.map_or_else(|| UNCOUNTED.to_owned(), digits3)
+}
+
+fn time(ns: Option<f64>) -> String {
+    ns.map_or_else(|| UNCOUNTED.to_owned(), us)
+}
+
+/// A row for each cell of the section's typical size, which is 4 KiB or else the first.
+pub(super) fn typical(study: &Study<'_>, shown: &[&Cell], varied: &Varied) -> Option<Table> {
+    let sizes = || shown.iter().map(|cell| cell.spec.axes.size_bytes);
+    let size = sizes().find(|&size| size == 4096).or(sizes().next())?;
+    let of_size = shown
+        .iter()
+        .copied()
+        .filter(|cell| cell.spec.axes.size_bytes == size);
+    table(study, &of_size.collect::<Vec<&Cell>>(), varied)
+}
+
+/// A row for each cell; no table where nothing was counted, no column of what none has.
 pub(super) fn table(study: &Study<'_>, shown: &[&Cell], varied: &Varied) -> Option<Table> {
     let rows: Vec<Vec<String>> = shown
         .iter()
-        .filter_map(|cell| Some((cell, study.effort(cell)?)))
-        .map(|(cell, effort)| {
+        .filter_map(|cell| {
+            let effort = study.effort(cell)?;
             let mut row = varied.cells(study, cell);
             row.push(cell.spec.role.to_string());
-            row.extend(figures(effort));
-            row
+            row.extend(FIGURES.iter().map(|figure| (figure.text)(effort)));
+            Some(row)
         })
         .collect();
     let mut columns = varied.columns();
     columns.push(Column::text("side", 0));
-    columns.extend([
-        Column::number("user µs", 0),
-        Column::number("system µs", 0),
-        Column::number("sleeps", 4),
-        Column::number("preempted", 5),
-        Column::number("transactions", 1),
-        Column::number("log writes", 2),
-        Column::number("log KiB", 3),
-    ]);
+    let figures = FIGURES.iter();
+    columns.extend(figures.map(|figure| Column::number(figure.name, figure.rank)));
     let mut table = Table {
-        caption:
-            "What a write took of the processor (in the program and in the kernel), how often a \
-                  thread slept or was preempted for it, and what the filesystem's journal wrote"
-                .to_owned(),
+        caption: String::new(),
         columns,
         rows,
     };
     table.drop_blank(UNCOUNTED);
+    table.caption = caption(&table);
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn figures(effort: &Effort) -> [String; 7] {
-    let some = |figure: Option<f64>| figure.map_or_else(|| UNCOUNTED.to_owned(), digits3);
-    [
-        us(effort.user_ns),
-        us(effort.system_ns),
-        digits3(effort.voluntary_switches),
-        digits3(effort.involuntary_switches),
-        some(effort.transactions),
-        some(effort.log_writes),
-        some(effort.log_bytes.map(|bytes| bytes / 1024.0)),
-    ]
+/// What the columns mean that are there.
+fn caption(table: &Table) -> String {
+    let has = |name: &str| table.columns.iter().any(|column| column.name == name);
+    let mut text = "What a write took: processor time in the program and in the kernel".to_owned();
+    if has(IO_URING) {
+        text += ", that of io_uring's own threads";
+    }
+    text += ", and how often a thread slept or was preempted";
+    if has("transactions") {
+        text += "; the journal's transactions for it, and the time of a commit";
+    }
+    if has("log writes") {
+        text += "; XFS's log writes for it";
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::Builder;
-    use crate::model::record::BaselineKind;
-    use crate::model::traffic::{FsCount, ProcessCount};
-    use crate::report::{Style, explain};
+    use crate::model::record::{BaselineKind, Record};
+    use crate::model::traffic::{FsCount, Jbd2Count, ProcessCount};
+    use crate::report::{Style, explain, render};
 
-    #[test]
-    fn only_what_the_filesystem_counts_has_a_column() {
-        let builder = Builder::new("file").directory("t0", "/data", BaselineKind::None, None);
-        let mut record = builder
-            .cell("t0", Some(FileState::Trunc), 4096, 100e3, 100)
-            .record;
+    fn record(sizes_bytes: &[u64]) -> Record {
+        let mut builder = Builder::new("file").directory("t0", "/data", BaselineKind::None, None);
+        for &size_bytes in sizes_bytes {
+            builder = builder.cell("t0", Some(FileState::Trunc), size_bytes, 100e3, 100);
+        }
+        let mut record = builder.record;
         assert!(!explain(&record, &Style::default()).contains("user µs"));
-        for slice in &mut record.cells[0].slices {
+        for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
             slice.process = Some(ProcessCount {
                 user_ns: 1500 * slice.ops,
-                ..ProcessCount::default()
+                system_ns: 4000 * slice.ops,
+                voluntary_switches: 2 * slice.ops,
+                involuntary_switches: 0,
             });
             slice.filesystem = Some(FsCount {
-                jbd2_transactions: Some(slice.ops),
+                jbd2: Some(Jbd2Count {
+                    transactions: slice.ops,
+                    requested: None,
+                    commit_ns: Some(321_000),
+                }),
                 ..FsCount::default()
             });
         }
+        record
+    }
+
+    #[test]
+    fn only_what_the_filesystem_counts_has_a_column() {
+        let text = explain(&record(&[4096]), &Style::default());
+        for part in ["user µs", "transactions", "1.50", "1.00", "321", "commit"] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+        for part in ["log KiB", "io_uring µs", "XFS"] {
+            assert!(!text.contains(part), "{part}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn io_urings_threads_are_told_apart_where_they_did_something() {
+        let mut record = record(&[4096]);
+        for slice in &mut record.cells[0].slices {
+            slice.worker_cpu_ns = Some(3000 * slice.ops);
+        }
         let text = explain(&record, &Style::default());
+        assert!(text.contains("io_uring µs"), "{text}");
+    }
+
+    #[test]
+    fn a_report_shows_a_typical_size_and_explain_all() {
+        let record = record(&[512, 4096, 8192]);
+        let is_row = |line: &&str| line.contains("file") && line.contains("1.50");
+        let rows = |text: &str| text.lines().filter(is_row).count();
+        assert_eq!(rows(&render(&record, &Style::default())), 1);
+        assert_eq!(rows(&explain(&record, &Style::default())), 3);
+    }
+
+    #[test]
+    fn the_journals_columns_go_before_the_processors_where_there_is_no_room() {
+        let style = Style {
+            width: Some(50),
+            color: false,
+        };
+        let text = explain(&record(&[4096]), &style);
+        let header = text.lines().find(|line| line.contains("user µs")).unwrap();
+        assert!(!header.contains("preempted"), "{text}");
         assert!(
-            text.contains("user µs") && text.contains("transactions"),
+            text.lines().all(|line| line.chars().count() <= 50),
             "{text}"
         );
-        assert!(text.contains("1.50") && text.contains("1.00"), "{text}");
-        assert!(!text.contains("log KiB"), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use crate::model::units::show_amount;
 
 use super::table::lay_out;
 use super::view::{Column, Table};
-use super::{Style, describe};
+use super::{Style, describe, drives};
 
 /// Every device and mount.
 #[derive(Debug, Serialize)]
@@ -31,9 +31,17 @@ pub struct Device {
 }
 
 /// What stands where nothing is known.
-const UNKNOWN: &str = "-";
+pub(super) const UNKNOWN: &str = "-";
 
-/// The inventory as two tables. Facts that no device has, have no column.
+/// Why one may doubt figures of these devices, a line each: for standard error.
+pub fn warnings(inventory: &Inventory) -> Vec<String> {
+    let devices = inventory.devices.iter();
+    devices
+        .flat_map(|device| drives::warnings(&device.facts))
+        .collect()
+}
+
+/// The inventory as tables. Facts that no device has, have no column.
 pub fn render(inventory: &Inventory, style: &Style) -> String {
     let devices = Table {
         caption: "Block devices".to_owned(),
@@ -52,6 +60,7 @@ pub fn render(inventory: &Inventory, style: &Style) -> String {
         ],
         rows: inventory.devices.iter().map(device_row).collect(),
     };
+    let own = drives::table(inventory.devices.iter().map(|device| &device.facts));
     let mounts = Table {
         caption: "Filesystems on block devices".to_owned(),
         columns: vec![
@@ -66,7 +75,7 @@ pub fn render(inventory: &Inventory, style: &Style) -> String {
         rows: inventory.mounts.iter().map(mount_row).collect(),
     };
     let mut out = Vec::new();
-    for mut table in [devices, mounts] {
+    for mut table in [Some(devices), own, Some(mounts)].into_iter().flatten() {
         table.drop_blank(UNKNOWN);
         if !out.is_empty() {
             out.push(String::new());

@@ -2,15 +2,21 @@
 
 mod anatomy;
 mod answer;
+mod chart;
 mod describe;
+mod drives;
 mod effort;
 mod figures;
 pub mod inventory;
 mod json;
+mod lab;
 mod notes;
+mod steady;
 mod table;
 mod tables;
+mod timeline;
 mod traffic;
+mod verdicts;
 mod view;
 mod waterfall;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Target};
 use crate::model::units::{show_amount, show_bytes, show_ns};
 
+use super::drives;
 use super::figures::{UNKNOWN, count, percent, things};
 use super::view::{Line, Study, Table, is_directory};
 
@@ -45,13 +46,23 @@ pub(super) fn of_target(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> 
 pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     let run = &study.record.run;
     let host = &study.record.host;
+    let is_over_time = !study.record.timelines.is_empty();
+    let (unit, precision) = match is_over_time {
+        true => ("repetition", String::new()),
+        false => (
+            "round",
+            format!(" precision asked for ±{};", percent(run.precision)),
+        ),
+    };
     let rounds = format!(
-        "{} in {}, seed {}; precision asked for ±{}; {}",
-        things(run.rounds as usize, "round"),
+        "{} in {}, seed {};{precision} {}",
+        things(run.rounds as usize, unit),
         show_ns(run.elapsed_ns as f64),
         run.seed,
-        percent(run.precision),
-        ended(run),
+        match study.record.cells.is_empty() && !is_over_time {
+            true => "nothing was to be measured".to_owned(),
+            false => ended(run, unit),
+        },
     );
     let machine = format!(
         "{}, Linux {}, {}; {} {}; started {}",
@@ -64,21 +75,25 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     );
     let mut lines = vec![Line::remark(rounds), Line::remark(machine)];
     let cut_short = matches!(run.ended, Some(Ended::Interrupted | Ended::Failed) | None);
-    if cut_short && run.rounds > 0 {
-        let rounds = things(run.rounds as usize, "round");
-        lines.push(Line::warning(format!("only {rounds}: {}", ended(run))));
+    if cut_short && (run.rounds > 0 || is_over_time) {
+        let rounds = things(run.rounds as usize, unit);
+        lines.push(Line::warning(format!(
+            "only {rounds}: {}",
+            ended(run, unit)
+        )));
     }
+    lines.extend(drives::of_run(study.record));
     lines.extend(remarks(study.record, None));
     lines
 }
 
-fn ended(run: &Run) -> String {
+fn ended(run: &Run, unit: &str) -> String {
     match run.ended {
         Some(Ended::Precise) => "every headline figure reached the precision".to_owned(),
         Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
-        Some(Ended::Rounds) => "the number of rounds asked for was reached".to_owned(),
+        Some(Ended::Rounds) => format!("the number of {unit}s asked for was reached"),
         Some(Ended::Interrupted) => "interrupted".to_owned(),
-        Some(Ended::Failed) => "no cell was left that works".to_owned(),
+        Some(Ended::Failed) => "nothing was left that works".to_owned(),
         None => "not ended: still running, or killed".to_owned(),
     }
 }

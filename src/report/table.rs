@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
 
 use super::Style;
 use super::view::{Line, Table, View};
-use super::waterfall;
+use super::{chart, waterfall};
 use crate::model::text::plain;
 
 /// Narrower than this, nothing can be laid out sensibly.
@@ -36,6 +36,11 @@ pub(super) fn render(view: &View, style: &Style) -> String {
         for table in &section.tables {
             out.push(String::new());
             out.extend(lay_out(table, width));
+        }
+        for chart in &section.charts {
+            out.push(String::new());
+            out.extend(wrap(&chart.caption, width, ""));
+            out.extend(chart::lay_out(chart, width));
         }
         out.extend(paragraphs(&section.why, width));
         for anatomy in &section.anatomies {

@@ -308,9 +308,12 @@ pub(super) fn trunc_table(study: &Study<'_>, target: &Target, varied: &Varied) -
     })
 }
 
-/// One table over all directories, where there are several.
+/// One table over the cells of all directories, where there are several.
 pub(super) fn summary(study: &Study<'_>) -> Option<Section> {
     let record: &Record = study.record;
+    if record.cells.is_empty() {
+        return None;
+    }
     let mut directories = record
         .targets
         .iter()
@@ -346,12 +349,8 @@ pub(super) fn summary(study: &Study<'_>) -> Option<Section> {
     (table.rows.len() > 1).then(|| Section {
         path: String::new(),
         title: "All targets".to_owned(),
-        facts: Vec::new(),
-        answers: Vec::new(),
         tables: vec![table],
-        why: Vec::new(),
-        anatomies: Vec::new(),
-        notes: Vec::new(),
+        ..Section::default()
     })
 }
 

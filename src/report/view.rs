@@ -6,10 +6,11 @@ use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
 use crate::analyse::stop::imprecise_cells;
 use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
+use crate::analyse::verdict::{self, Verdict};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, notes, tables, traffic};
+use super::{anatomy, answer, describe, effort, lab, notes, tables, timeline, traffic, verdicts};
 
 /// A whole report.
 pub(super) struct View {
@@ -20,6 +21,7 @@ pub(super) struct View {
 }
 
 /// One target.
+#[derive(Default)]
 pub(super) struct Section {
     /// The path that was named.
     pub(super) path: String,
@@ -31,6 +33,8 @@ pub(super) struct Section {
     pub(super) answers: Vec<String>,
     /// The figures.
     pub(super) tables: Vec<Table>,
+    /// What happened over time.
+    pub(super) charts: Vec<Chart>,
     /// Why the figures are what they are, a paragraph each.
     pub(super) why: Vec<String>,
     /// What tracing told.
@@ -71,6 +75,28 @@ pub(super) struct Bar {
     pub(super) time: String,
     /// What was written; empty for nothing.
     pub(super) bytes: String,
+}
+
+/// Series over time, one below the other.
+pub(super) struct Chart {
+    /// What it shows, and over how long.
+    pub(super) caption: String,
+    /// The series.
+    pub(super) traces: Vec<Trace>,
+    /// What went on at times, and when: from and to, as shares of the whole.
+    pub(super) marks: Option<(String, Vec<(f64, f64)>)>,
+}
+
+/// A series over time.
+pub(super) struct Trace {
+    /// What it is.
+    pub(super) label: String,
+    /// Its values, at even distances.
+    pub(super) values: Vec<f64>,
+    /// The value that is drawn as high as can be.
+    pub(super) top: f64,
+    /// What that value is.
+    pub(super) scale: String,
 }
 
 /// A table of texts.
@@ -168,6 +194,8 @@ pub(super) struct Study<'a> {
     pub(super) amplifications: Vec<Amplification>,
     pub(super) efforts: Vec<Effort>,
     pub(super) explanations: Vec<Explanation>,
+    /// On the claims that were tried.
+    pub(super) verdicts: Vec<Verdict>,
     /// Cells whose headline figure did not reach the precision.
     pub(super) imprecise: Vec<String>,
 }
@@ -224,6 +252,12 @@ impl<'a> Study<'a> {
 /// Everything that a report of `record` shows.
 pub(super) fn view(record: &Record) -> View {
     let study = study(record);
+    if let Some(asked) = &record.lab {
+        return View {
+            sections: vec![lab::section(&study, asked)],
+            foot: notes::foot(&study),
+        };
+    }
     let mut sections = sections(&study, section);
     sections.extend(tables::summary(&study));
     View {
@@ -249,6 +283,7 @@ fn study(record: &Record) -> Study<'_> {
         amplifications: amplifications(record),
         efforts: efforts(record),
         explanations: explanations(record),
+        verdicts: verdict::verdicts(record),
         imprecise: imprecise_cells(record, record.run.precision),
     }
 }
@@ -288,7 +323,7 @@ fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
             .collect(),
         why: anatomy::why(study, target),
         anatomies: anatomy::all(&sides),
-        notes: Vec::new(),
+        ..Section::default()
     }
 }
 
@@ -314,7 +349,9 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
     tables.extend(traffic::share_table(study, &cells));
-    let (anatomies, more) = anatomy::some(&study.sides(&cells));
+    let sides = study.sides(&cells);
+    tables.extend(effort::typical(study, &sides, &varied));
+    let (anatomies, more) = anatomy::some(&sides);
     let mut dropped: Vec<String> = Vec::new();
     for name in tables
         .iter_mut()
@@ -329,16 +366,27 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     notes.extend(more.map(Line::remark));
     let mut facts = describe::facts(target);
     facts.extend(varied.common(study, &cells));
-    Section {
+    let over_time = timeline::over_time(study, target);
+    facts.extend(over_time.facts);
+    let mut answers = answer::answers(study, target, &cells);
+    answers.extend(over_time.answers);
+    tables.extend(over_time.tables);
+    notes.extend(over_time.notes);
+    let mut section = Section {
         path: target.path.clone(),
         title: describe::title(target),
         facts,
-        answers: answer::answers(study, target, &cells),
+        answers,
         tables,
+        charts: over_time.charts,
         why: anatomy::why(study, target),
         anatomies,
         notes,
+    };
+    if let Some(validation) = &study.record.validation {
+        verdicts::add(study, validation, &mut section);
     }
+    section
 }
 
 /// A text with the path that it is about, unless it says so itself or is about none.

@@ -38,7 +38,7 @@ pub(super) fn lay_out(waterfall: &Waterfall, width: Option<usize>) -> Vec<String
 }
 
 /// A bar between two shares of `columns`: from a whole column to an eighth of one, and never nothing.
-fn bar(start: f64, end: f64, columns: usize) -> String {
+pub(super) fn bar(start: f64, end: f64, columns: usize) -> String {
     let first = ((start * columns as f64) as usize).min(columns - 1);
     let last = (end * columns as f64 * 8.0).round() as usize;
     let eighths = last

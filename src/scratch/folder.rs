@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -48,7 +48,7 @@ fn remedy(error: &io::Error) -> &'static str {
         Some(libc::EACCES | libc::EPERM) => {
             "; run as a user who may write there, or name another directory"
         }
-        Some(libc::ENOSPC | libc::EDQUOT) => "; free some space, or ask for less with --span",
+        Some(libc::ENOSPC | libc::EDQUOT) => "; free some space, or ask for smaller files",
         _ => "",
     }
 }
@@ -114,20 +114,63 @@ impl Scratch {
         for job in 0..jobs {
             let name = format!("{state}-{span_bytes}-{job}");
             let seed = seed.wrapping_add(u64::from(job));
-            let file = ScratchFile::lay_out(&self.folder, name, state, span_bytes, seed, stop);
-            self.files.push(file.map_err(|source| match source.kind() {
-                io::ErrorKind::Interrupted => ScratchError::Interrupted,
-                _ => ScratchError::LayOut {
-                    path: self.directory.clone(),
-                    source,
-                },
-            })?);
+            self.add(name, state, span_bytes, seed, stop)?;
         }
-        // The names are on disk too, so that no journal commit for them falls into a slice.
-        fsync(self.folder.as_fd()).map_err(|errno| ScratchError::LayOut {
+        self.sync_names()
+    }
+
+    /// Adds a file of `span_bytes` under a name of the caller's choice, written and on disk, and
+    /// gives its place among [`Scratch::all`].
+    pub fn lay_out_named(
+        &mut self,
+        name: &str,
+        span_bytes: u64,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<usize, ScratchError> {
+        self.add(
+            name.to_owned(),
+            FileState::Overwrite,
+            span_bytes,
+            seed,
+            stop,
+        )?;
+        self.sync_names()?;
+        Ok(self.files.len() - 1)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        state: FileState,
+        span_bytes: u64,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<(), ScratchError> {
+        let file = ScratchFile::lay_out(&self.folder, name, state, span_bytes, seed, stop);
+        self.files.push(file.map_err(|source| match source.kind() {
+            io::ErrorKind::Interrupted => ScratchError::Interrupted,
+            _ => self.laying_out(source),
+        })?);
+        Ok(())
+    }
+
+    /// Brings the names to disk, so that no journal commit for them falls into a slice.
+    fn sync_names(&self) -> Result<(), ScratchError> {
+        fsync(self.folder.as_fd()).map_err(|errno| self.laying_out(errno.into()))
+    }
+
+    fn laying_out(&self, source: io::Error) -> ScratchError {
+        ScratchError::LayOut {
             path: self.directory.clone(),
-            source: errno.into(),
-        })
+            source,
+        }
+    }
+
+    /// The folder, for files that come and go while a workload runs. What is left in it goes away
+    /// with it.
+    pub fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
     }
 
     /// All files, in the order in which they were laid out.

@@ -97,6 +97,7 @@ pub(super) fn device_target(id: &str, path: String, stack: Vec<DeviceFacts>) -> 
         buffered: None,
         content: None,
         baseline: None,
+        variant: None,
     }
 }
 

@@ -13,13 +13,15 @@ use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role}
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
-use crate::observe::fsstat::FsStat;
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
 use crate::sys::clock;
 use crate::sys::root::Root;
+use crate::target;
 
+use super::counters;
+use super::drives;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
@@ -59,22 +61,13 @@ impl<'a> Bench<'a> {
         tracing: Tracing,
         stalled: Stalled<'a>,
     ) -> anyhow::Result<Bench<'a>> {
-        let stack_of = |id: &str| {
-            let target = record.targets.iter().find(|target| target.id == id);
-            target
-                .map(|t| t.stack.iter().map(|d| d.dev).collect())
-                .unwrap_or_default()
-        };
-        let mount_of = |id: &str| {
-            let target = record.targets.iter().find(|target| target.id == id);
-            target.and_then(|target| target.mount.as_ref())
-        };
+        let uncounted = counters::uncounted(root, record);
         let targets: Vec<Target> = places
             .into_iter()
             .map(|(id, place)| Target {
-                stack: stack_of(&id),
+                device: top_device(record, &id),
+                counters: counters::of(root, record, &id),
                 scope: traced::scope(root, record, &id),
-                filesystem: mount_of(&id).map(|mount| FsStat::of(root, mount)),
                 id,
                 place,
                 fds: Vec::new(),
@@ -84,7 +77,9 @@ impl<'a> Bench<'a> {
         for cell in &record.cells {
             cells.push(plan(record, &targets, &cell.spec)?);
         }
+        record.notes.extend(uncounted);
         let traced_devices = traced::devices(root, record, tracing).context("cannot trace")?;
+        drives::begin(root, record);
         Ok(Bench {
             root,
             stop,
@@ -112,7 +107,10 @@ impl<'a> Bench<'a> {
         }
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         self.targets[target].open(flags).map_err(cell_error)?;
-        self.drive_device(index, flags, ask, tracer)
+        let first = self.cells[index].start(ask.seed, ask.goes_on);
+        let driven = self.drive_device(index, flags, ask, tracer, first)?;
+        self.cells[index].advance(driven.sample.ops);
+        Ok(driven)
     }
 
     fn drive_device(
@@ -121,6 +119,7 @@ impl<'a> Bench<'a> {
         flags: OFlag,
         ask: &Ask,
         tracer: Option<Tracer>,
+        first: u64,
     ) -> Result<Driven, SliceError> {
         let (mut driver, plan, target) = self.driver(index, ask, tracer);
         let opened = target.fds.iter().find(|(known, _)| *known == flags);
@@ -136,7 +135,7 @@ impl<'a> Bench<'a> {
             None => Data::Fresh(payload),
         };
         let held = grant.hold().map_err(cell_error)?;
-        let lanes = lanes(&plan.offsets, ask.seed, &|_| To::Fd(fd.as_fd()), &data);
+        let lanes = lanes(&plan.offsets, first, &|_| To::Fd(fd.as_fd()), &data);
         let data = || Ok(traced::Data::at(&plan.offsets, plan.spec.axes.size_bytes));
         let sample = driver.pass(lanes, Left::of(ask), &[fd.as_fd()], &data);
         held.release().map_err(cell_error)?;
@@ -208,8 +207,7 @@ impl<'a> Bench<'a> {
             stop: self.stop,
             observed: Observed {
                 root: self.root,
-                stack: &target.stack,
-                filesystem: target.filesystem.as_ref(),
+                counters: &target.counters,
             },
             workers: ask
                 .count_handed
@@ -245,8 +243,12 @@ impl Slicer for Bench<'_> {
             text: text.clone(),
         };
         let sample = driven.sample;
+        let lost = driven
+            .tally
+            .lost()
+            .map(|dev| counters::lost(&target.id, dev));
         Ok(Outcome {
-            notes: sample.fallbacks.iter().map(note).collect(),
+            notes: sample.fallbacks.iter().map(note).chain(lost).collect(),
             failed: sample.first_error.as_ref().map(ToString::to_string),
             handed: driven.tally.worker_requests.map(|requests| Handed {
                 ops: sample.ops,
@@ -256,13 +258,19 @@ impl Slicer for Bench<'_> {
             slice: Slice {
                 truncating_opens_ns: driven.truncating_opens_ns,
                 worker_cpu_ns: Some(driven.tally.worker_cpu_ns),
-                devices: driven.tally.devices,
+                devices: driven.tally.stack(&target.counters),
+                neighbours: driven.tally.neighbours(&target.counters),
                 process: driven.tally.process,
                 filesystem: driven.tally.filesystem,
                 ..Slice::of(&sample)
             },
             histogram: sample.histogram,
         })
+    }
+
+    fn temperature_c(&self, index: usize) -> Option<f64> {
+        let device = self.targets[self.cells[index].target].device;
+        target::temperature_c(self.root, device?)
     }
 
     fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
@@ -279,6 +287,16 @@ impl Slicer for Bench<'_> {
         }
         Ok(driven.traced)
     }
+
+    fn end(&mut self, record: &mut Record) {
+        drives::end(self.root, record);
+    }
+}
+
+/// The block device that a target is or lies on.
+fn top_device(record: &Record, id: &str) -> Option<DevId> {
+    let target = record.targets.iter().find(|target| target.id == id)?;
+    Some(target.stack.first()?.dev)
 }
 
 /// What a slice gave.
@@ -339,9 +357,9 @@ impl Driver<'_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.start()?;
         }
-        let before = self.observed.read(self.workers.as_ref());
+        let before = self.observed.before(self.workers.as_ref());
         let mut sample = self.engine(lanes, left)?;
-        let after = self.observed.read(self.workers.as_ref());
+        let after = self.observed.after(self.workers.as_ref());
         self.tally.add(&before, &after, sample.cpu_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;

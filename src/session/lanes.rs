@@ -2,7 +2,7 @@
 
 use crate::engine::{Data, Lane, To};
 use crate::guard::WriteGrant;
-use crate::model::cell::{CellSpec, FileState};
+use crate::model::cell::{CellSpec, FileState, Pattern};
 use crate::model::record::{BaselineKind, Record};
 use crate::scratch::{Scratch, ScratchFile};
 
@@ -15,6 +15,51 @@ pub(super) struct Plan {
     pub(super) target: usize,
     /// Each lane's offsets, in bytes.
     pub(super) offsets: Vec<Vec<u64>>,
+    /// Of a cell with more blocks than are listed.
+    far: Option<Far>,
+    /// The block, of each lane, after the last that was written in order.
+    next: u64,
+}
+
+/// More blocks than this of one lane are not listed: a drive of terabytes has hundreds of millions.
+const MAX_OFFSETS: u64 = 1 << 20;
+
+/// A device's span with so many blocks that each slice writes some of them.
+struct Far {
+    /// Blocks of each lane that the cell's span has.
+    blocks: u64,
+    /// Blocks from the begin of one lane to that of the next.
+    stride: u64,
+}
+
+impl Plan {
+    /// Makes ready for a slice, and gives the index of its first block: decided by `seed`, or with
+    /// `goes_on` the one after the last slice's last.
+    pub(super) fn start(&mut self, seed: u64, goes_on: bool) -> u64 {
+        let first = if goes_on { self.next } else { seed };
+        let Some(far) = &self.far else {
+            return first;
+        };
+        let size_bytes = self.spec.axes.size_bytes;
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for (lane, offsets) in self.offsets.iter_mut().enumerate() {
+            let begin = lane as u64 * far.stride;
+            offsets.clear();
+            offsets.extend((0..MAX_OFFSETS).map(|index| {
+                let block = match self.spec.axes.pattern {
+                    Pattern::Rand => rng.u64(..far.blocks),
+                    Pattern::Seq | Pattern::Same => first.wrapping_add(index) % far.blocks,
+                };
+                (begin + block) * size_bytes
+            }));
+        }
+        0
+    }
+
+    /// The slice completed so many operations, of all lanes.
+    pub(super) fn advance(&mut self, ops: u64) {
+        self.next += ops / (self.offsets.len() as u64).max(1);
+    }
 }
 
 /// Lays out what a cell writes where.
@@ -25,7 +70,17 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
     };
     let size_bytes = spec.axes.size_bytes;
     let jobs = spec.axes.jobs as usize;
+    let mut far = None;
     let offsets: Vec<Vec<u64>> = match &targets[target].place {
+        Place::Device(grant) if blocks_in_span(spec) > MAX_OFFSETS => {
+            let stride = grant.blocks_each(jobs, size_bytes);
+            let blocks = stride.min(blocks_in_span(spec));
+            far = Some(Far { blocks, stride });
+            // Renewed for each slice.
+            let first =
+                |lane: usize| vec![lane as u64 * stride * size_bytes; blocks.min(1) as usize];
+            (0..jobs).map(first).collect()
+        }
         Place::Device(grant) => {
             let lane = |job| grant.offsets(job, jobs, size_bytes);
             (0..jobs)
@@ -69,6 +124,8 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
         spec: spec.clone(),
         target,
         offsets,
+        far,
+        next: 0,
     })
 }
 
@@ -84,8 +141,13 @@ fn granted_files(grant: &WriteGrant, spec: &CellSpec) -> impl Iterator<Item = us
 
 /// As much of a lane as the cell's span gives a job: the grant covers the largest span of all cells.
 fn first_bytes(mut lane: Vec<u64>, spec: &CellSpec) -> Vec<u64> {
-    lane.truncate((file_bytes(spec) / spec.axes.size_bytes) as usize);
+    lane.truncate(blocks_in_span(spec) as usize);
     lane
+}
+
+/// Blocks that the cell's span has for each job.
+fn blocks_in_span(spec: &CellSpec) -> u64 {
+    file_bytes(spec) / spec.axes.size_bytes
 }
 
 /// The grant over the very blocks that an overwriting file cell writes, if its baseline is that:
@@ -141,19 +203,76 @@ pub(super) fn is_one_pass(spec: &CellSpec) -> bool {
     )
 }
 
-/// The lanes of a cell for one pass, which start at a block that `seed` decides: the same for all
+/// The lanes of a cell for one pass, which start at the block that `first` decides: the same for all
 /// cells with as many blocks.
 pub(super) fn lanes<'l>(
     offsets: &'l [Vec<u64>],
-    seed: u64,
+    first: u64,
     to: &dyn Fn(usize) -> To<'l>,
     data: &dyn Fn() -> Data<'l>,
 ) -> Vec<Lane<'l>> {
     let lane = |(lane, offsets): (usize, &'l Vec<u64>)| Lane {
         to: to(lane),
         offsets,
-        start: (seed % offsets.len() as u64) as usize,
+        start: (first % offsets.len() as u64) as usize,
         data: data(),
     };
     offsets.iter().enumerate().map(lane).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixture::Builder;
+
+    /// A cell of so many blocks of 4 KiB for each of two jobs, which begin 100 blocks further on.
+    fn far(pattern: Pattern, blocks: u64) -> Plan {
+        let record = Builder::new("raw").cell("raw", None, 4096, 1e3, 1).record;
+        let mut spec = record.cells[0].spec.clone();
+        spec.axes.pattern = pattern;
+        Plan {
+            spec,
+            target: 0,
+            offsets: vec![Vec::new(); 2],
+            far: Some(Far {
+                blocks,
+                stride: blocks + 100,
+            }),
+            next: 0,
+        }
+    }
+
+    #[test]
+    fn a_far_sequence_goes_on_where_it_ended_and_wraps_within_its_lane() {
+        let blocks = 3 * MAX_OFFSETS;
+        let mut plan = far(Pattern::Seq, blocks);
+        assert_eq!(plan.start(7, true), 0);
+        assert_eq!(plan.offsets[0][..2], [0, 4096]);
+        assert_eq!(plan.offsets[1][0], (blocks + 100) * 4096);
+        plan.advance(2 * (blocks - 1));
+        plan.start(7, true);
+        assert_eq!(plan.offsets[0][..2], [(blocks - 1) * 4096, 0]);
+        assert_eq!(plan.offsets[1][1], (blocks + 100) * 4096);
+        plan.start(7, false);
+        assert_eq!(plan.offsets[0][0], 7 * 4096, "the seed decides");
+    }
+
+    #[test]
+    fn far_random_blocks_reach_all_of_the_lane_and_differ_between_slices() {
+        let blocks = 8 * MAX_OFFSETS;
+        let mut plan = far(Pattern::Rand, blocks);
+        plan.start(1, false);
+        let first = plan.offsets[0].clone();
+        let all = |lane: &[u64]| lane.iter().all(|offset| offset / 4096 < blocks);
+        assert!(all(&first));
+        assert!(first.iter().any(|offset| offset / 4096 > blocks / 8 * 7));
+        let second_lane = &plan.offsets[1];
+        assert!(
+            second_lane
+                .iter()
+                .all(|offset| offset / 4096 >= blocks + 100)
+        );
+        plan.start(2, false);
+        assert_ne!(plan.offsets[0], first);
+    }
 }

@@ -5,21 +5,35 @@
 
 mod baseline;
 mod bench;
+mod claims;
+mod counters;
+mod drives;
+mod lab;
 mod lanes;
 mod passes;
 mod place;
+mod precondition;
 mod prepare;
 mod room;
 mod rounds;
 mod save;
 mod survey;
 mod tally;
+mod timeline;
 mod traced;
+mod validate;
 
 pub use bench::Bench;
-pub use place::Place;
+pub use claims::{Trials, survey_claims};
+pub use lab::{add_failed, ended, lab_record, with_variant};
+pub use place::{Place, purge};
+pub use precondition::{MAX_ROUNDS, Stage};
 pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
 pub use save::{Saver, half_saved};
 pub use survey::{SetupError, Survey, Wish, survey};
+pub use timeline::{
+    Grounds, Progress as TimelineProgress, Watch as TimelineWatch, prepare_workloads, run_workloads,
+};
 pub use traced::{TracedSlice, Tracing};
+pub use validate::{Course, Watch, validate};

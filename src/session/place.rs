@@ -5,8 +5,9 @@ use nix::fcntl::OFlag;
 use crate::guard::{GrantedFd, Refusal, WriteGrant};
 use crate::model::facts::DevId;
 use crate::observe::attribute::Scope;
-use crate::observe::fsstat::FsStat;
 use crate::scratch::Scratch;
+
+use super::counters::Counters;
 
 /// Where a target's writes go.
 #[derive(Debug)]
@@ -23,10 +24,10 @@ pub enum Place {
 pub(super) struct Target {
     pub(super) id: String,
     pub(super) place: Place,
-    /// Its devices, whose counters are read.
-    pub(super) stack: Vec<DevId>,
-    /// The counters of its filesystem; none of a device.
-    pub(super) filesystem: Option<FsStat>,
+    /// The block device that it is or lies on.
+    pub(super) device: Option<DevId>,
+    /// What is read before and after each pass.
+    pub(super) counters: Counters,
     /// What tracing must know of it; none where it lies on no block device.
     pub(super) scope: Option<Scope>,
     /// Open for the whole run: closing a device that was open for writing makes udev probe it
@@ -42,6 +43,12 @@ impl Place {
             Place::Scratch(_) => None,
         }
     }
+}
+
+/// Discards the whole of a device whose grant allows that, and only then gives true. `more` is asked
+/// now and then, with the bytes that are done, whether to go on.
+pub fn purge(place: &Place, more: &dyn Fn(u64) -> bool) -> Result<bool, Refusal> {
+    place.grant().map_or(Ok(false), |grant| grant.discard(more))
 }
 
 impl Target {

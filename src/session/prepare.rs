@@ -36,7 +36,9 @@ pub fn prepare(
     stop: &AtomicBool,
 ) -> Result<(Record, Vec<(String, Place)>), SetupError> {
     let mut places = Vec::new();
-    if let Some(place) = take_device(&mut survey, confirmation, stop)? {
+    if let Some(span_bytes) = device_span(&survey)
+        && let Some(place) = take_device(&mut survey, span_bytes, confirmation, stop)?
+    {
         places.push(place);
     }
     for (id, mount) in std::mem::take(&mut survey.mounts) {
@@ -59,33 +61,40 @@ pub fn prepare(
     Ok((survey.record, places))
 }
 
-/// Takes the grant on the device that was named, over the span that its cells need.
-fn take_device(
+/// What the cells and the preconditioning of the device that was named need; none without a cell.
+fn device_span(survey: &Survey) -> Option<u64> {
+    let specs = survey.record.cells.iter().map(|cell| &cell.spec);
+    let own = specs
+        .chain(&survey.fill)
+        .filter(|spec| spec.target == DEVICE);
+    own.map(|spec| spec.axes.span_bytes).max()
+}
+
+/// Takes the grant on the device that was named, if one was, over `span_bytes`.
+pub(super) fn take_device(
     survey: &mut Survey,
+    span_bytes: u64,
     confirmation: Option<(&str, bool)>,
     stop: &AtomicBool,
 ) -> Result<Option<(String, Place)>, SetupError> {
     let Some(permit) = survey.permit.take() else {
         return Ok(None);
     };
-    let Some(target) = survey
-        .record
-        .targets
-        .iter_mut()
-        .find(|target| target.id == DEVICE)
-    else {
+    let targets = &mut survey.record.targets;
+    let Some(target) = targets.iter_mut().find(|target| target.id == DEVICE) else {
         return Ok(None);
     };
-    let cells = survey
-        .record
-        .cells
-        .iter()
-        .filter(|cell| cell.spec.target == target.id);
-    let Some(span_bytes) = cells.map(|cell| cell.spec.axes.span_bytes).max() else {
-        return Ok(None);
-    };
-    let grant = match confirmation {
-        Some((typed, force)) if survey.overwrite => permit.overwrite(span_bytes, typed, force),
+    // Buffered writes may have any size, and a grant is whole blocks.
+    let device = target.stack.first();
+    let block_bytes = device.and_then(|device| device.logical_block_bytes);
+    let span_bytes = span_bytes.next_multiple_of(block_bytes.unwrap_or(512).max(1));
+    let grant = match (confirmation, &survey.purge) {
+        (Some((typed, force)), Some(purge)) if survey.overwrite => {
+            permit.purge(typed, force, purge)
+        }
+        (Some((typed, force)), None) if survey.overwrite => {
+            permit.overwrite(span_bytes, typed, force)
+        }
         _ => permit.preserve(span_bytes, &|| !stop.load(Ordering::Relaxed)),
     };
     if stop.load(Ordering::Relaxed) {
@@ -183,7 +192,7 @@ fn grant_extents(
     Ok(grant.map(Place::Extents))
 }
 
-fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {
+pub(super) fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {
     SetupError::Cannot(format!("cannot open {}: {error}", file.path().display()))
 }
 

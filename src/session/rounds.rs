@@ -26,6 +26,8 @@ pub struct Ask {
     pub max_ops: u64,
     /// Count the requests that io_uring hands to worker threads, which slows the writes.
     pub count_handed: bool,
+    /// At a device, begin where the cell's last slice ended, and not where `seed` says.
+    pub goes_on: bool,
 }
 
 /// What a slice gave: the record's slice but for its place in the run, and its latencies.
@@ -60,10 +62,18 @@ pub trait Slicer {
     /// Runs the cell at `index` of the record once.
     fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError>;
 
+    /// The temperature of the drive that the cell at `index` writes; none where none is told.
+    fn temperature_c(&self, _index: usize) -> Option<f64> {
+        None
+    }
+
     /// Runs the cell at `index` once with the kernel's events recorded; none where they aren't.
     fn traced(&mut self, _index: usize, _ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
         Ok(None)
     }
+
+    /// The last slice is done: completes what the record has of the whole run.
+    fn end(&mut self, _record: &mut Record) {}
 }
 
 /// What the rounds tell while they go on, and ask.
@@ -118,7 +128,7 @@ const TRACED_SLICES: u32 = 8;
 /// A traced slice ends after this time and [`SLICE_OPS`] operations, or [`traced::MAX_OPS`].
 const TRACED_NS: u64 = 20_000_000;
 /// No slice goes on for longer, however slow the device.
-const HARD_NS: u64 = 5_000_000_000;
+pub(super) const HARD_NS: u64 = 5_000_000_000;
 
 /// What is known of a cell from the slices so far, the warm-up's included.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,6 +160,7 @@ pub fn run(
     };
     let ended = rounds.all()?;
     rounds.record.run.ended = Some(ended);
+    rounds.slicer.end(rounds.record);
     rounds.publish()
 }
 
@@ -213,6 +224,7 @@ impl Rounds<'_> {
             hard_ns: HARD_NS,
             max_ops: u64::MAX,
             count_handed: true,
+            goes_on: false,
         };
         for index in self.working() {
             if self.hooks.interrupted() {
@@ -243,6 +255,7 @@ impl Rounds<'_> {
                 hard_ns: time_ns.max(HARD_NS),
                 max_ops: u64::MAX,
                 count_handed: false,
+                goes_on: false,
             };
             if let Some((started_ns, outcome)) = self.slice(Some(round), index, &ask)? {
                 let mut slice = outcome.slice;
@@ -274,6 +287,7 @@ impl Rounds<'_> {
                 hard_ns: HARD_NS,
                 max_ops: traced::MAX_OPS as u64,
                 count_handed: false,
+                goes_on: false,
             };
             self.tell(Some(round), index);
             match self.slicer.traced(index, &ask) {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
-use crate::model::facts::MountFacts;
+use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
+use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
 use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
 use crate::sys::root::Root;
@@ -19,7 +20,7 @@ use super::room::{Room, file_sets};
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The verb: `raw`, `file` or `gap`.
+    /// The verb: `raw`, `file`, `gap` or `validate`.
     pub verb: &'static str,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -76,21 +77,17 @@ pub struct Survey {
     /// Directories that fail are told and left out.
     pub(super) all: bool,
     pub(super) overwrite: bool,
+    /// The sequential writes that make a drive steady, where a claim asks for them.
+    pub(super) fill: Option<CellSpec>,
+    /// What confirms that the device may be discarded.
+    pub(super) purge: Option<String>,
+    /// What runs over time, by target, in the order of `mounts`.
+    pub(super) workloads: Vec<(String, Workload)>,
 }
 
 /// Looks at everything that `wish` names and plans the cells.
 pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
-    let mut notes = Vec::new();
-    allow_engines(root, &mut wish, &mut notes)?;
-    let record = empty_record(root, &wish, notes);
-    let (all, overwrite) = (wish.all, wish.overwrite);
-    let mut survey = Survey {
-        record,
-        permit: None,
-        mounts: Vec::new(),
-        all,
-        overwrite,
-    };
+    let mut survey = Survey::begin(root, &mut wish)?;
     if let Some(path) = &wish.device {
         survey.add_device(root, path, &wish)?;
     }
@@ -110,20 +107,23 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
             other => other?,
         }
     }
-    if survey.record.cells.is_empty() {
+    if survey.record.cells.is_empty() && survey.workloads.is_empty() {
         return Err(SetupError::Cannot(match wish.all {
             true => "no mounted filesystem can be measured; see `syncprof list`".to_owned(),
             false => "there is nothing to measure".to_owned(),
         }));
     }
     survey.tell_double_flush();
+    let targets = survey.record.targets.iter_mut();
+    target::ask_drives(root, targets.flat_map(|target| &mut target.stack));
     Ok(survey)
 }
 
 /// Sees whether io_uring is to be had, where it is asked for.
 fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<(), SetupError> {
+    let is_unused = wish.settings.workload.is_some();
     let engines = &mut wish.settings.matrix.engines;
-    if !engines.contains(&EngineKind::Uring) {
+    if is_unused || !engines.contains(&EngineKind::Uring) {
         return Ok(());
     }
     let Err(error) = engine::probe(root) else {
@@ -145,7 +145,7 @@ fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<
     Ok(())
 }
 
-fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
+pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
     let settings = &wish.settings;
     Record {
         schema: SCHEMA.to_owned(),
@@ -162,17 +162,24 @@ fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record {
             seed: wish.seed,
             precision: settings.precision,
             budget_ns: settings.budget.as_nanos() as u64,
-            min_rounds: settings.rounds.unwrap_or(MIN_ROUNDS),
+            min_rounds: match &settings.workload {
+                Some(plan) => plan.repeat,
+                None => settings.rounds.unwrap_or(MIN_ROUNDS),
+            },
             rounds: 0,
             ended: None,
             payload: match (wish.verb, wish.overwrite) {
-                ("raw", false) => Payload::Preserve,
+                ("raw" | "validate", false) => Payload::Preserve,
                 _ => settings.payload,
             },
         },
         targets: Vec::new(),
         cells: Vec::new(),
+        timelines: Vec::new(),
         notes,
+        validation: None,
+        lab: None,
+        drives: Vec::new(),
     }
 }
 
@@ -195,6 +202,22 @@ fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
 }
 
 impl Survey {
+    /// One without targets.
+    pub(super) fn begin(root: &Root, wish: &mut Wish) -> Result<Survey, SetupError> {
+        let mut notes = Vec::new();
+        allow_engines(root, wish, &mut notes)?;
+        Ok(Survey {
+            record: empty_record(root, wish, notes),
+            permit: None,
+            mounts: Vec::new(),
+            all: wish.all,
+            overwrite: wish.overwrite,
+            fill: None,
+            purge: None,
+            workloads: Vec::new(),
+        })
+    }
+
     /// What `--overwrite` of the claimed device must be confirmed with; none if no device was named.
     pub fn confirmations(&self) -> Option<Confirmations> {
         self.permit.as_ref().map(Permit::confirmations)
@@ -210,16 +233,26 @@ impl Survey {
     }
 
     fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {
-        let permit = guard::check(root, path)?;
-        let stack = permit.facts().to_vec();
-        let target = device_target(DEVICE, path.display().to_string(), stack);
+        let stack = self.claim_device(root, path)?;
         if !wish.compare {
-            let plan = device_plan(DEVICE, &target.stack, wish.overwrite);
+            let plan = device_plan(DEVICE, &stack, wish.overwrite);
             self.add_cells(&plan, wish)?;
         }
+        Ok(())
+    }
+
+    /// Claims a device and makes it the target [`DEVICE`]; gives its stack.
+    pub(super) fn claim_device(
+        &mut self,
+        root: &Root,
+        path: &Path,
+    ) -> Result<Vec<DeviceFacts>, SetupError> {
+        let permit = guard::check(root, path)?;
+        let stack = permit.facts().to_vec();
+        let target = device_target(DEVICE, path.display().to_string(), stack.clone());
         self.record.targets.push(target);
         self.permit = Some(permit);
-        Ok(())
+        Ok(stack)
     }
 
     fn add_directory(
@@ -247,6 +280,9 @@ impl Survey {
             .block_device
             .and_then(|dev| target::stack(root, dev).ok());
         let stack = stack.unwrap_or_default();
+        if let Some(plan) = &wish.settings.workload {
+            return self.add_workload(root, (id, &directory), (mount, stack), wish, plan);
+        }
         let room = Room::on(&mount, wish);
         room.check_wish(&directory, wish)?;
         let plan = room.plan(id, &stack, &mount);
@@ -265,6 +301,7 @@ impl Survey {
             buffered: None,
             content: None,
             baseline: None,
+            variant: None,
         };
         if wish.compare {
             target.baseline = Some(self.add_baseline(&target, &mount, &file_cells, wish));
@@ -320,7 +357,7 @@ impl Survey {
         Ok(specs)
     }
 
-    fn remark(&mut self, target: &str, text: String) {
+    pub(super) fn remark(&mut self, target: &str, text: String) {
         let target = Some(target.to_owned());
         self.record.notes.push(Note {
             level: Level::Remark,

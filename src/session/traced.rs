@@ -10,7 +10,7 @@ use crate::model::record::{Handed, Level, Note, Record};
 use crate::model::sample::{OpTime, Sample};
 use crate::model::trace::{Class, ClassTraffic, Traced};
 use crate::model::traffic::BlockStat;
-use crate::observe::attribute::{self, Attributed, Request, Scope};
+use crate::observe::attribute::{self, Attributed, Read, Request, Scope};
 use crate::observe::phases;
 use crate::observe::tracer::{self, NoTrace, Tracer};
 use crate::observe::workers::Workers;
@@ -252,14 +252,13 @@ impl<'a> Recorder<'a> {
 
     /// The slice, once its passes are done.
     pub(super) fn slice(self, sample: &Sample, tally: &Tally) -> TracedSlice {
-        let counted = tally.devices.iter().find(|d| d.dev == self.scope.disk);
         TracedSlice {
             dev: self.scope.disk,
             ops: sample.ops,
             bytes: sample.bytes,
             elapsed_ns: sample.elapsed_ns,
             worker_cpu_ns: tally.worker_cpu_ns,
-            counted: counted.map_or_else(BlockStat::default, |device| device.counted),
+            counted: tally.counted(self.scope.disk).unwrap_or_default(),
             passes: self.passes,
         }
     }
@@ -314,10 +313,13 @@ impl Kept {
             let requests: Vec<Request> = whole()
                 .flat_map(|pass| pass.attributed.requests.iter().copied())
                 .collect();
+            let reads: Vec<Read> = whole()
+                .flat_map(|pass| pass.attributed.reads.iter().copied())
+                .collect();
             let ops: Vec<OpTime> = whole()
                 .flat_map(|pass| pass.op_times.iter().copied())
                 .collect();
-            phases::phases(&requests, &ops)
+            phases::phases(&requests, &reads, &ops)
         } else {
             phases::Anatomy::default()
         };

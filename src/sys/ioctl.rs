@@ -10,6 +10,7 @@ use crate::model::facts::DevId;
 // include/uapi/linux/fs.h
 const BLKROGET: libc::Ioctl = 0x125E;
 const BLKSSZGET: libc::Ioctl = 0x1268;
+const BLKDISCARD: libc::Ioctl = 0x1277;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKGETDISKSEQ: libc::Ioctl = 0x8008_1280;
 const FS_IOC_GETFLAGS: libc::Ioctl = 0x8008_6601;
@@ -74,22 +75,50 @@ pub fn diskseq(fd: impl AsFd) -> Option<u64> {
     Some(number)
 }
 
+/// Tells a block device that it may forget these bytes, which must be whole logical blocks: what they
+/// read as afterwards is up to the device. Fails with EOPNOTSUPP where it can't.
+pub fn discard(fd: impl AsFd, start_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    let mut range = [start_bytes, length_bytes];
+    // SAFETY: BLKDISCARD reads two u64 (blk_ioctl_discard in block/ioctl.c).
+    unsafe { call(fd, BLKDISCARD, &mut range) }
+}
+
 /// `struct loop_info64` of include/uapi/linux/loop.h.
 #[repr(C)]
-struct LoopInfo64 {
+pub(super) struct LoopInfo64 {
     device: u64,
     inode: u64,
     rdevice: u64,
-    offset: u64,
-    sizelimit: u64,
+    pub(super) offset: u64,
+    pub(super) sizelimit: u64,
     number: u32,
     encrypt_type: u32,
     encrypt_key_size: u32,
-    flags: u32,
+    pub(super) flags: u32,
     file_name: [u8; 64],
     crypt_name: [u8; 64],
     encrypt_key: [u8; 32],
     init: [u64; 2],
+}
+
+impl Default for LoopInfo64 {
+    fn default() -> LoopInfo64 {
+        LoopInfo64 {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            sizelimit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags: 0,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        }
+    }
 }
 
 /// What a loop device is attached to.
@@ -109,21 +138,7 @@ pub struct LoopStatus {
 
 /// What a loop device is attached to. Fails with ENXIO on one that isn't.
 pub fn loop_status(fd: impl AsFd) -> io::Result<LoopStatus> {
-    let mut info = LoopInfo64 {
-        device: 0,
-        inode: 0,
-        rdevice: 0,
-        offset: 0,
-        sizelimit: 0,
-        number: 0,
-        encrypt_type: 0,
-        encrypt_key_size: 0,
-        flags: 0,
-        file_name: [0; 64],
-        crypt_name: [0; 64],
-        encrypt_key: [0; 32],
-        init: [0; 2],
-    };
+    let mut info = LoopInfo64::default();
     // SAFETY: LOOP_GET_STATUS64 writes a `struct loop_info64`, which is integers only.
     unsafe { call(fd, LOOP_GET_STATUS64, &mut info) }?;
     Ok(LoopStatus {
@@ -304,6 +319,7 @@ mod tests {
         assert!(size_bytes(&file).is_err());
         assert!(logical_block_bytes(&file).is_err());
         assert!(is_read_only(&file).is_err());
+        assert!(discard(&file, 0, 4096).is_err());
         assert_eq!(diskseq(&file), None);
         assert!(loop_status(&file).is_err());
     }

@@ -55,6 +55,7 @@ pub(super) fn facts(root: &Root, dev: DevId) -> std::io::Result<DeviceFacts> {
         backing_file: text(dir.join("loop/backing_file")),
         dm_name: text(dir.join("dm/name")),
         lower: lower(root, &dir, dev, kind),
+        drive: None,
     })
 }
 

@@ -1,12 +1,13 @@
 //! A filesystem's journal: ext3 and ext4 tell in their superblock and in procfs, XFS by an ioctl.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::stack::device_node;
-use super::sysfs::{device_dir, name_of};
-use crate::model::facts::{JournalFacts, MountFacts};
+use super::sysfs::{dev_of, device_dir, name_of, names};
+use crate::model::facts::{DevId, JournalFacts, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 
@@ -60,6 +61,27 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
             external: on_disk.map(|journal| journal == ExtJournal::External),
         }),
     }
+}
+
+/// The device that an ext filesystem has its journal on, if that is another one and both can be read.
+///
+/// It is found as the kernel makes sure of it (ext4_get_journal_blkdev() in fs/ext4/super.c): the
+/// filesystem names the journal's UUID, and the journal's own superblock bears it. Numbers of devices
+/// in the filesystem's superblock may be old ones. Journals in use are named by their devices in
+/// procfs (fs/jbd2/journal.c).
+pub fn external_journal(root: &Root, mount: &MountFacts) -> Option<DevId> {
+    /// `s_uuid` and `s_journal_uuid`.
+    const UUID: Range<usize> = 0x68..0x78;
+    const JOURNAL_UUID: Range<usize> = 0xD0..0xE0;
+    let read = |dev: DevId| {
+        let node = device_node(root, dev).and_then(File::open).ok()?;
+        superblock(&node)
+    };
+    let own = read(mount.block_device?)?;
+    let named = |name: &String| dev_of(root.sys.join("class/block").join(name));
+    let in_use = names(root.proc.join("fs/jbd2"));
+    let mut devices = in_use.iter().filter_map(named);
+    devices.find(|&dev| read(dev).is_some_and(|journal| journal[UUID] == own[JOURNAL_UUID]))
 }
 
 /// The superblock of an ext filesystem on a device, if it can be read.

@@ -4,6 +4,7 @@
 pub mod usage;
 
 mod device;
+mod drive;
 mod host;
 mod identity;
 mod journal;
@@ -14,9 +15,13 @@ mod mountinfo;
 mod snapshot;
 mod stack;
 mod sysfs;
+mod temperature;
 
+pub use drive::{ask_drives, health};
 pub use host::host;
+pub use journal::external_journal;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
-pub use stack::{all_devices, device_node, stack};
+pub use stack::{all_devices, device_node, neighbours, stack};
+pub use temperature::temperature_c;

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::device::facts;
-use super::sysfs::{dev_of, device_dir, names, text};
+use super::sysfs::{dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::sys::root::Root;
 
@@ -30,6 +30,21 @@ pub fn stack(root: &Root, dev: DevId) -> io::Result<Vec<DeviceFacts>> {
         }
     }
     Ok(found)
+}
+
+/// The other partitions of the disk that a partition lies on, with the kernel's names; none of what is
+/// no partition.
+pub fn neighbours(root: &Root, partition: DevId) -> Vec<(String, DevId)> {
+    let Ok(own) = device_dir(root, partition) else {
+        return Vec::new();
+    };
+    if !is_partition(&own) {
+        return Vec::new();
+    }
+    let others = partitions(disk_dir(&own)).into_iter();
+    let others = others.filter(|&dev| dev != partition);
+    let named = |dev| Some((name_of(&device_dir(root, dev).ok()?), dev));
+    others.filter_map(named).collect()
 }
 
 /// Every disk and partition that has a size, in the order of the disks' numbers, and each disk's
@@ -240,6 +255,25 @@ mod tests {
             names_of(&all_devices(&tree.root()).unwrap()),
             ["loop0", "loop0p1", "loop1"]
         );
+    }
+
+    #[test]
+    fn neighbours_are_the_other_partitions_of_the_disk() {
+        let tree = Tree::new();
+        tree.device("block/sda", "8:0", 16);
+        for number in 1..=3 {
+            let place = format!("block/sda/sda{number}");
+            tree.device(&place, &format!("8:{number}"), 4);
+            tree.file(&format!("sys/devices/{place}/partition"), "x");
+        }
+        let of = |device| neighbours(&tree.root(), dev(device));
+        let others = [
+            ("sda1".to_owned(), dev("8:1")),
+            ("sda3".to_owned(), dev("8:3")),
+        ];
+        assert_eq!(of("8:2"), others);
+        assert_eq!(of("8:0"), []);
+        assert_eq!(of("8:99"), []);
     }
 
     #[test]

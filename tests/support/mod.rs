@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses its own part of this.
 
 pub mod seccomp;
+pub mod throttle;
 
 use std::fs;
 use std::io::Read;
@@ -252,15 +253,22 @@ impl Loop {
     }
 }
 
+impl Loop {
+    /// Has the kernel forget the first partitions.
+    fn forget_partitions(&self, count: u32) {
+        for number in 1..=count {
+            let number = number.to_string();
+            let _ = Command::new("delpart")
+                .args([self.node(), &number])
+                .output();
+        }
+    }
+}
+
 impl Drop for Loop {
     fn drop(&mut self) {
         // Partitions would outlive the image, and show up with the next one.
-        for number in 1..=self.partitions {
-            let _ = Command::new("delpart")
-                .arg(&self.node)
-                .arg(number.to_string())
-                .status();
-        }
+        self.forget_partitions(self.partitions);
         let _ = Command::new("losetup").arg("-d").arg(&self.node).status();
     }
 }
@@ -269,6 +277,8 @@ impl Drop for Loop {
 /// them, since not every kernel reads partition tables.
 pub fn partitioned(mib: u64) -> Loop {
     let mut device = Loop::new(mib);
+    // Those that a test left that was killed.
+    device.forget_partitions(2);
     let first_sectors = 100 << 11;
     let rest_sectors = (mib << 11) - 2048 - first_sectors;
     let second_start = (2048 + first_sectors).to_string();

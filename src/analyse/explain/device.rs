@@ -3,10 +3,10 @@
 use crate::model::cell::{FileState, Method, Role};
 use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Handed};
-use crate::model::trace::{Class, Phase, Traced};
+use crate::model::trace::{Phase, Traced};
 use crate::model::units::{digits3, show_amount, show_ns, show_percent};
 
-use super::{Case, Explanation, Kind, cells_of, name, quoted, typical};
+use super::{Case, Explanation, Kind, MATTERS, cells_of, name, quoted, typical};
 use crate::analyse::amplify::Amplification;
 
 /// The cache setting of a device that must be flushed.
@@ -15,8 +15,6 @@ const WRITE_BACK: &str = "write back";
 const NO_FLUSHES: f64 = 0.001;
 /// More than one, allowing for a slice's ends.
 const TWO_FLUSHES: f64 = 1.9;
-/// Others' share of the traffic, and worker threads' share of the writes, beyond which they matter.
-const MATTERS: f64 = 0.01;
 /// Mount options that make a filesystem send no flushes (ext4(5), btrfs(5)).
 const NO_BARRIER: [&str; 2] = ["nobarrier", "barrier=0"];
 
@@ -164,63 +162,4 @@ pub(super) fn misaligned(case: &Case<'_>) -> Option<Explanation> {
         show_amount(start_bytes % physical_bytes),
     );
     Some(case.explain(Kind::Tip, case.cells.iter().copied(), text))
-}
-
-/// Others used the disk meanwhile.
-pub(super) fn foreign_io(case: &Case<'_>) -> Option<Explanation> {
-    let of = |cell| {
-        traced_others(cell)
-            .into_iter()
-            .chain(counted_others(case, cell))
-    };
-    let found: Vec<(&Cell, String, f64)> = case
-        .cells
-        .iter()
-        .flat_map(|&cell| of(cell).map(move |(text, share)| (cell, text, share)))
-        .filter(|&(_, _, share)| share > MATTERS)
-        .collect();
-    // Not the typical but the worst: the others' load has nothing to do with the size.
-    let (cell, what, share) = found
-        .iter()
-        .max_by(|one, other| one.2.total_cmp(&other.2))?;
-    let text = format!(
-        "Others used the disk while {} was measured: {what}, {} of its own writes' bytes. They may be \
-         other programs or the filesystem's own background work; the figures include waiting for them.",
-        name(cell),
-        show_percent(*share),
-    );
-    let cells = case
-        .cells
-        .iter()
-        .copied()
-        .filter(|cell| found.iter().any(|(one, ..)| one.spec.id == cell.spec.id));
-    Some(case.explain(Kind::Fact, cells, text))
-}
-
-fn counted_others(case: &Case<'_>, cell: &Cell) -> Option<(String, f64)> {
-    let foreign = case.amplification(cell)?.foreign?;
-    let mut parts = Vec::new();
-    for (bytes, verb) in [
-        (foreign.written_bytes, "written"),
-        (foreign.read_bytes, "read"),
-    ] {
-        if bytes > 0 {
-            parts.push(format!("{} {verb}", show_amount(bytes)));
-        }
-    }
-    Some((parts.join(" and "), foreign.share))
-}
-
-fn traced_others(cell: &Cell) -> Option<(String, f64)> {
-    let traced = cell.traced.as_ref()?;
-    let others = traced
-        .classes
-        .iter()
-        .find(|traffic| traffic.class == Class::Other)?;
-    let share = others.bytes as f64 / traced.bytes as f64;
-    let text = format!(
-        "{} traced as written by other processes",
-        show_amount(others.bytes)
-    );
-    share.is_finite().then_some((text, share))
 }

@@ -1,11 +1,14 @@
 //! What the filesystem does for a write, and what the file's state has to do with it.
 
+use std::ops::RangeInclusive;
+
 use crate::model::cell::FileState;
 use crate::model::trace::Class;
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
 use super::{Case, Explanation, Kind, cells_of, cost, medians, name, quoted, short_cost, typical};
 use crate::analyse::amplify::Amplification;
+use crate::analyse::effort::Effort;
 use crate::model::record::Cell;
 
 /// Bytes per byte from which a write is not just itself: counters of a cell that overwrites in place
@@ -18,6 +21,9 @@ const TWICE: f64 = 1.5;
 const SMALL_JOURNAL_BYTES: u64 = 16 << 20;
 /// A journal that is filled faster than this writes back metadata all the time to make room.
 const FILLED_QUICKLY_NS: f64 = 1e9;
+
+/// Commits per write that are one for each, allowing for the filesystem's own now and then.
+const ONE_EACH: RangeInclusive<f64> = 0.9..=1.1;
 
 /// Opening with O_TRUNC costs throughput, beyond doubt.
 pub(super) fn truncation(case: &Case<'_>) -> Option<Explanation> {
@@ -140,6 +146,63 @@ pub(super) fn small_journal(case: &Case<'_>) -> Option<Explanation> {
         show_ns(size_bytes as f64 / rate * 1e9),
     );
     Some(case.explain(Kind::Tip, cells_of(&found), text))
+}
+
+/// What the journal or log wrote of its own, per write.
+struct Committed {
+    per_write: f64,
+    /// `transaction` or `log write`
+    what: &'static str,
+    /// What one of them was.
+    each: String,
+}
+
+fn committed(effort: &Effort) -> Option<Committed> {
+    if let Some(per_write) = effort.transactions {
+        let each = effort.commit_ns.map(show_ns);
+        return Some(Committed {
+            per_write,
+            what: "journal transaction",
+            each: each.map_or_else(String::new, |time| {
+                format!(", each of {time} by the journal's own average")
+            }),
+        });
+    }
+    let (writes, bytes) = effort.log_writes.zip(effort.log_bytes)?;
+    Some(Committed {
+        per_write: writes,
+        what: "log write",
+        each: format!(", each of {}", show_amount((bytes / writes) as u64)),
+    })
+}
+
+/// Every write is committed by itself.
+pub(super) fn own_transaction(case: &Case<'_>) -> Option<Explanation> {
+    let of = |cell: &Cell| committed(case.effort(cell)?);
+    let found: Vec<(&Cell, Committed)> = case
+        .cells
+        .iter()
+        .filter_map(|&cell| Some((cell, of(cell)?)))
+        .filter(|(_, committed)| ONE_EACH.contains(&committed.per_write))
+        .collect();
+    let (cell, committed) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
+    let in_place = case
+        .overwrite_of(cell)
+        .filter(|overwrite| overwrite.spec.id != cell.spec.id)
+        .and_then(of);
+    let in_place = in_place.map_or_else(String::new, |other| {
+        format!(", against {} to overwrite", digits3(other.per_write))
+    });
+    let what = committed.what;
+    let text = format!(
+        "Each {} write is a {what} of its own: {} {what}s per write{in_place}{}. Only writes at the \
+         same time share one; writes that change nothing but data that is there already need none.",
+        name(cell),
+        digits3(committed.per_write),
+        committed.each,
+    );
+    let cells = found.iter().map(|(cell, _)| *cell);
+    Some(case.explain(Kind::Fact, cells, text))
 }
 
 /// What a cell wrote to the journal: as traced, or else what the device wrote beyond the data. None

@@ -3,6 +3,7 @@
 
 mod device;
 mod filesystem;
+mod others;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use crate::model::record::{Cell, Record, Target};
 use crate::model::units::{digits3, show_bytes, show_ns};
 
 use super::amplify::{Amplification, amplifications};
+use super::effort::{Effort, efforts};
 use super::trunc::{TruncPenalty, trunc_penalties};
 
 /// One explanation.
@@ -41,6 +43,7 @@ pub enum Kind {
 /// Everything that the record's figures explain, dangers first, in the order of its targets.
 pub fn explanations(record: &Record) -> Vec<Explanation> {
     let all = amplifications(record);
+    let efforts = efforts(record);
     let penalties = trunc_penalties(record);
     let mut found: Vec<Explanation> = record
         .targets
@@ -54,6 +57,7 @@ pub fn explanations(record: &Record) -> Vec<Explanation> {
                     .filter(|cell| cell.spec.target == target.id && cell.ops > 0)
                     .collect(),
                 amplifications: &all,
+                efforts: &efforts,
                 penalties: &penalties,
             };
             RULES
@@ -67,24 +71,31 @@ pub fn explanations(record: &Record) -> Vec<Explanation> {
 }
 
 /// All rules, in the order in which a reader wants to hear of them.
-const RULES: [fn(&Case<'_>) -> Option<Explanation>; 10] = [
+const RULES: [fn(&Case<'_>) -> Option<Explanation>; 13] = [
     device::no_barrier,
     filesystem::truncation,
     filesystem::unwritten,
     filesystem::data_journal,
     filesystem::copy_on_write,
     filesystem::small_journal,
+    filesystem::own_transaction,
     device::no_fua,
     device::worker_threads,
     device::misaligned,
-    device::foreign_io,
+    others::foreign_io,
+    others::same_filesystem,
+    others::reads,
 ];
+
+/// Others' share of the traffic, and worker threads' share of the writes, beyond which they matter.
+const MATTERS: f64 = 0.01;
 
 /// What a rule judges: one target and the cells of it that did something.
 struct Case<'a> {
     target: &'a Target,
     cells: Vec<&'a Cell>,
     amplifications: &'a [Amplification],
+    efforts: &'a [Effort],
     penalties: &'a [TruncPenalty],
 }
 
@@ -93,6 +104,12 @@ impl<'a> Case<'a> {
         self.amplifications
             .iter()
             .find(|amplification| amplification.cell == cell.spec.id)
+    }
+
+    fn effort(&self, cell: &Cell) -> Option<&'a Effort> {
+        self.efforts
+            .iter()
+            .find(|effort| effort.cell == cell.spec.id)
     }
 
     /// The cells that counters were read for and that `fits`, with what was counted.

@@ -1,10 +1,11 @@
 //! Each rule: with its figure it speaks and quotes it, without it is silent.
 
+mod counted;
+
 use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
 use crate::model::fixture::{Builder, DISK, PerWrite};
 use crate::model::record::{BaselineKind, Handed, Record};
-use crate::model::trace::{Class, ClassTraffic};
 
 /// A plain overwrite.
 const IN_PLACE: PerWrite = PerWrite {
@@ -273,40 +274,4 @@ fn a_partition_that_straddles_physical_blocks_is_told_with_its_start() {
         &["nvme0n1p2 begins 32256 bytes", "3.50 KiB past", "1 MiB"],
     );
     assert_eq!(find(&with(1 << 20), "begins"), None);
-}
-
-#[test]
-fn others_io_is_told_by_the_disk_beside_the_partition() {
-    let with = |extra_sectors| {
-        let mut record = one(FileState::Overwrite, IN_PLACE);
-        for slice in &mut record.cells[0].slices {
-            let disk = slice.devices.iter_mut().find(|device| device.dev == DISK);
-            disk.unwrap().counted.write_sectors += extra_sectors;
-        }
-        record
-    };
-    // 100 writes of 8 sectors in each of 10 slices.
-    says(
-        &with(80),
-        Kind::Fact,
-        &["4K overwrite", "400 KiB written, 10 %"],
-    );
-    assert_eq!(find(&with(8), "Others used"), None);
-}
-
-#[test]
-fn others_io_is_told_by_the_trace() {
-    let mut record = directory()
-        .cell("t0", Some(FileState::Trunc), 4096, 100e3, 100)
-        .traced()
-        .record;
-    assert_eq!(find(&record, "Others used"), None);
-    let traced = record.cells[0].traced.as_mut().unwrap();
-    traced.classes.push(ClassTraffic {
-        class: Class::Other,
-        requests: 3,
-        fua_requests: 0,
-        bytes: 40960,
-    });
-    says(&record, Kind::Fact, &["40.0 KiB traced", "10 %"]);
 }

@@ -56,12 +56,27 @@ pub struct Request {
     pub is_commit_block: bool,
 }
 
+/// A read at the device that somebody waits for, the process whose writes are traced or the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// When it went to the driver.
+    pub issue_ns: u64,
+    /// When the driver completed it.
+    pub complete_ns: u64,
+    /// What it read.
+    pub bytes: u64,
+}
+
 /// Requests and their sums by class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributed {
     /// Requests that were issued and completed between the first and the last event, in the order
     /// of their issue.
     pub requests: Vec<Request>,
+    /// Reads of the target that a write may wait for, in the order of their issue: of a block that is
+    /// written in part, or of the filesystem's metadata. Other processes' are left out, and what is
+    /// read ahead.
+    pub reads: Vec<Read>,
     /// Sums over all requests that completed, each class once, in the order of [`Class::ALL`].
     pub classes: Vec<ClassTraffic>,
     /// Requests that completed but were issued before the first event: in `classes` only.
@@ -108,7 +123,7 @@ impl Attributed {
 }
 
 /// Tells what each write and flush request of the scope's disk was for. `events` are in the order
-/// of their times. Reads and discards are left out.
+/// of their times. Discards are left out.
 pub fn attribute(events: &[Event], scope: &Scope) -> Attributed {
     let paired = pair::pair(events, scope.disk);
     let mut classes: Vec<ClassTraffic> = Class::ALL
@@ -150,6 +165,7 @@ pub fn attribute(events: &[Event], scope: &Scope) -> Attributed {
     Attributed {
         unissued: (paired.done.len() - requests.len()) as u64,
         requests,
+        reads: scope.reads(events),
         classes,
         unfinished: paired.unfinished,
         empty_flush_bios: paired.empty_flush_bios,
@@ -158,6 +174,28 @@ pub fn attribute(events: &[Event], scope: &Scope) -> Attributed {
 }
 
 impl Scope {
+    fn reads(&self, events: &[Event]) -> Vec<Read> {
+        let reads = pair::reads(events, self.disk);
+        let is_waited_for = |done: &&Done| {
+            let place = done.place();
+            let is_inside = place.is_some_and(|place| {
+                place.start >= self.target.start && place.end <= self.target.end
+            });
+            let by = done.by.map(|by| self.origin(by));
+            let is_others = matches!(by, Some(Origin::Process) | None);
+            is_inside && !is_others && !done.flags.readahead
+        };
+        let read = |done: &Done| {
+            Some(Read {
+                issue_ns: done.issue_ns?,
+                complete_ns: done.complete_ns,
+                bytes: done.bytes,
+            })
+        };
+        let waited_for = reads.iter().filter(is_waited_for);
+        waited_for.filter_map(read).collect()
+    }
+
     fn class_of(&self, done: &Done) -> Class {
         let Some(place) = done.place() else {
             return Class::Flush;
@@ -224,7 +262,7 @@ fn is_kernel_thread(by: By) -> bool {
 }
 
 impl Done {
-    /// The bytes of the disk that it wrote; none for what is only a flush.
+    /// The bytes of the disk that it wrote or read; none for what is only a flush.
     fn place(&self) -> Option<Range<u64>> {
         let start = self.offset_bytes?;
         (self.bytes > 0).then_some(start..start.saturating_add(self.bytes))

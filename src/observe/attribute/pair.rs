@@ -49,18 +49,30 @@ pub(super) struct Paired {
 
 /// Pairs the events of one device. Reads and discards are left out.
 pub(super) fn pair(events: &[Event], disk: DevId) -> Paired {
+    pair_of(events, disk, is_counted)
+}
+
+/// The reads of one device.
+pub(super) fn reads(events: &[Event], disk: DevId) -> Vec<Done> {
+    pair_of(events, disk, |flags| flags.op == Op::Read).done
+}
+
+/// Pairs the events of one device that are wanted.
+fn pair_of(events: &[Event], disk: DevId, wanted: fn(Flags) -> bool) -> Paired {
     let bio_based = !events.iter().any(|event| {
         matches!(&event.kind, Kind::RqIssue(block) | Kind::RqComplete(block) if block.dev == disk)
     });
     let mut pairing = Pairing::default();
+    let is_wanted = |block: &Block| block.dev == disk && wanted(block.flags);
     for event in events {
         match &event.kind {
-            Kind::RqIssue(block) if block.dev == disk => pairing.issue(event, block),
-            Kind::RqComplete(block) if block.dev == disk => pairing.complete(event, block),
-            Kind::RqRequeue(block) if block.dev == disk => pairing.requeue(block),
-            Kind::BioQueue(block) if block.dev == disk && bio_based => pairing.issue(event, block),
-            Kind::BioQueue(block) if block.dev == disk => pairing.queue(event, block),
-            Kind::BioComplete(block) if block.dev == disk && bio_based => {
+            Kind::RqIssue(block) if is_wanted(block) => pairing.issue(event, block),
+            Kind::RqComplete(block) if is_wanted(block) => pairing.complete(event, block),
+            Kind::RqRequeue(block) if is_wanted(block) => pairing.requeue(block),
+            Kind::BioQueue(block) if is_wanted(block) && bio_based => pairing.issue(event, block),
+            Kind::BioQueue(block) if is_wanted(block) => pairing.queue(event, block),
+            Kind::BioQueue(block) if block.dev == disk => pairing.bios_seen = true,
+            Kind::BioComplete(block) if is_wanted(block) && bio_based => {
                 pairing.complete_bio(event, block);
             }
             _ => {}
@@ -109,9 +121,6 @@ struct InFlight {
 impl Pairing {
     fn queue(&mut self, event: &Event, block: &Block) {
         self.bios_seen = true;
-        if !is_counted(block.flags) {
-            return;
-        }
         if block.bytes == 0 {
             self.empty_bios_waiting += 1;
         } else if let Some(sector) = block.sector {
@@ -120,9 +129,6 @@ impl Pairing {
     }
 
     fn issue(&mut self, event: &Event, block: &Block) {
-        if !is_counted(block.flags) {
-            return;
-        }
         // A flush request is traced with sector 0 when it is issued, and without one after.
         let sector = block.sector.filter(|_| !block.flags.is_flush());
         let queued = sector.and_then(|sector| self.queued.remove(&sector));
@@ -152,9 +158,6 @@ impl Pairing {
     }
 
     fn complete(&mut self, event: &Event, block: &Block) {
-        if !is_counted(block.flags) {
-            return;
-        }
         if !block.flags.is_flush() && block.bytes == 0 {
             self.end_of_sequence(block);
             return;
@@ -192,9 +195,6 @@ impl Pairing {
     }
 
     fn complete_bio(&mut self, event: &Event, block: &Block) {
-        if !is_counted(block.flags) {
-            return;
-        }
         // Drivers may advance a bio's place while they work, so its end is known by either.
         let place = block.sector.unwrap_or(0).saturating_mul(SECTOR_BYTES);
         let found = self.in_flight.iter().position(|waiting| {

@@ -1,0 +1,161 @@
+//! Who else used the disk or the filesystem meanwhile.
+
+use crate::model::facts::DevId;
+use crate::model::record::Cell;
+use crate::model::trace::Class;
+use crate::model::units::{digits3, show_amount, show_percent};
+
+use super::{Case, Explanation, Kind, MATTERS, name, typical};
+use crate::analyse::foreign::Foreign;
+
+/// What others did while a cell ran.
+struct Others {
+    what: String,
+    /// Per byte of what `of` names.
+    share: f64,
+    of: String,
+    may_be: &'static str,
+}
+
+const ANYBODY: &str = "They may be other programs or the filesystem's own background work; the \
+                       figures include waiting for them.";
+
+/// Others used the disk meanwhile.
+pub(super) fn foreign_io(case: &Case<'_>) -> Option<Explanation> {
+    let of = |cell| {
+        traced_others(cell)
+            .into_iter()
+            .chain(counted_others(case, cell))
+    };
+    let found: Vec<(&Cell, Others)> = case
+        .cells
+        .iter()
+        .flat_map(|&cell| of(cell).map(move |others| (cell, others)))
+        .filter(|(_, others)| others.share > MATTERS)
+        .collect();
+    // Not the typical but the worst: the others' load has nothing to do with the size.
+    let (cell, others) = found
+        .iter()
+        .max_by(|one, other| one.1.share.total_cmp(&other.1.share))?;
+    let text = format!(
+        "Others used the disk while {} was measured: {}, {} of {}. {}",
+        name(cell),
+        others.what,
+        show_percent(others.share),
+        others.of,
+        others.may_be,
+    );
+    let cells = case
+        .cells
+        .iter()
+        .copied()
+        .filter(|cell| found.iter().any(|(one, _)| one.spec.id == cell.spec.id));
+    Some(case.explain(Kind::Fact, cells, text))
+}
+
+fn counted_others(case: &Case<'_>, cell: &Cell) -> Option<Others> {
+    let foreign = case.amplification(cell)?.foreign.as_ref()?;
+    let mut parts = Vec::new();
+    for (bytes, verb) in [
+        (foreign.written_bytes, "written"),
+        (foreign.read_bytes, "read"),
+    ] {
+        if bytes > 0 {
+            parts.push(format!("{} {verb}", show_amount(bytes)));
+        }
+    }
+    let done = parts.join(" and ");
+    let share = foreign.share;
+    Some(match foreign.outside {
+        None => Others {
+            what: done,
+            share,
+            of: "its own writes' bytes".to_owned(),
+            may_be: ANYBODY,
+        },
+        Some(partition) => Others {
+            what: format!("{done} {}", place(case, foreign, partition)),
+            share,
+            of: format!("what was written to {}", device_name(case, partition)),
+            may_be: "The figures include waiting for them.",
+        },
+    })
+}
+
+/// `on sda outside sda2, most of it on sda3`
+fn place(case: &Case<'_>, foreign: &Foreign, partition: DevId) -> String {
+    let disk = device_name(case, foreign.device);
+    let most = foreign.neighbour.as_ref();
+    let most = most.map_or_else(String::new, |name| format!(", most of it on {name}"));
+    format!("on {disk} outside {}{most}", device_name(case, partition))
+}
+
+fn device_name(case: &Case<'_>, dev: DevId) -> String {
+    let device = case.target.stack.iter().find(|device| device.dev == dev);
+    device.map_or_else(|| dev.to_string(), |device| device.name.clone())
+}
+
+fn traced_others(cell: &Cell) -> Option<Others> {
+    let traced = cell.traced.as_ref()?;
+    let others = traced
+        .classes
+        .iter()
+        .find(|traffic| traffic.class == Class::Other)?;
+    let share = others.bytes as f64 / traced.bytes as f64;
+    share.is_finite().then(|| Others {
+        what: format!(
+            "{} traced as written by other processes",
+            show_amount(others.bytes)
+        ),
+        share,
+        of: "its own writes' bytes".to_owned(),
+        may_be: ANYBODY,
+    })
+}
+
+/// The device was read, although the run only writes.
+pub(super) fn reads(case: &Case<'_>) -> Option<Explanation> {
+    let found = case.counted(|_, counted| {
+        // What a raw device was read beside the cell's writes is told as others'.
+        let is_told = counted
+            .foreign
+            .as_ref()
+            .is_some_and(|foreign| foreign.outside.is_none());
+        !is_told && counted.reads_per_byte > MATTERS
+    });
+    let (cell, counted) = found
+        .iter()
+        .max_by(|one, other| one.1.reads_per_byte.total_cmp(&other.1.reads_per_byte))?;
+    let text = format!(
+        "{} was also read while {} was measured: {} bytes per byte written, although the run only \
+         writes. That may be another program on the filesystem, the filesystem looking up its own \
+         metadata, or the rest of blocks that were written in part; the figures include waiting for it.",
+        device_name(case, counted.device),
+        name(cell),
+        digits3(counted.reads_per_byte),
+    );
+    let cells = found.iter().map(|&(cell, _)| cell);
+    Some(case.explain(Kind::Fact, cells, text))
+}
+
+/// XFS counts what programs write to its files, and it was more than the cell wrote.
+pub(super) fn same_filesystem(case: &Case<'_>) -> Option<Explanation> {
+    let found: Vec<(&Cell, f64)> = case
+        .cells
+        .iter()
+        .filter_map(|&cell| {
+            let all_bytes = case.effort(cell)?.filesystem_bytes?;
+            Some((cell, all_bytes / cell.spec.axes.size_bytes as f64 - 1.0))
+        })
+        .filter(|(_, beyond)| *beyond > MATTERS)
+        .collect();
+    let (cell, beyond) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
+    let text = format!(
+        "Others wrote to the same filesystem while {} was measured: by XFS's own count, {} bytes per \
+         byte of the cell's own writes. The figures include waiting for them.",
+        name(cell),
+        digits3(*beyond),
+    );
+    let cells = found.iter().map(|&(cell, _)| cell);
+    Some(case.explain(Kind::Fact, cells, text))
+}

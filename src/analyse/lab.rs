@@ -1,0 +1,246 @@
+//! The variants of a lab beside each other.
+
+use serde::{Deserialize, Serialize};
+
+use super::gap::{Gap, gaps};
+use super::interval::Interval;
+use crate::model::cell::{FileState, Method};
+use crate::model::record::{Record, Target};
+use crate::model::variant::Side;
+
+/// All variants under equal conditions but the size: one table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// The state of the files' blocks.
+    pub file_state: FileState,
+    /// What makes a write synchronous.
+    pub method: Method,
+    /// Bytes of a write, rising.
+    pub sizes_bytes: Vec<u64>,
+    /// The variants, the best first; those that were not measured last.
+    pub rows: Vec<Row>,
+}
+
+/// One variant's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its name.
+    pub variant: String,
+    /// The `id` of its target.
+    pub target: String,
+    /// Why it has no figures, or not all.
+    pub failed: Option<String>,
+    /// One for each size.
+    pub figures: Vec<Figure>,
+    /// Raw throughput over its own, a geometric mean over the sizes: what it is ranked by. None
+    /// where a size is missing.
+    pub ratio: Option<Interval>,
+    /// Its interval and the best one's overlap: this run could see no difference.
+    pub is_best: bool,
+}
+
+/// What a variant did at one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Bytes per second through the filesystem.
+    pub throughput_bytes_per_s: Option<f64>,
+    /// Raw throughput over it, from paired rounds.
+    pub throughput_ratio: Option<Interval>,
+}
+
+/// The rankings of a lab's record: one for each state and method that was measured, in their order.
+pub fn rankings(record: &Record) -> Vec<Ranking> {
+    let gaps = gaps(record);
+    let mut questions: Vec<(FileState, Method)> = Vec::new();
+    for cell in &record.cells {
+        if let Some(state) = cell.spec.file_state {
+            let question = (state, cell.spec.axes.method);
+            if !questions.contains(&question) {
+                questions.push(question);
+            }
+        }
+    }
+    let rank = |(state, method)| ranking(record, &gaps, state, method);
+    questions.into_iter().map(rank).collect()
+}
+
+fn ranking(record: &Record, gaps: &[Gap], file_state: FileState, method: Method) -> Ranking {
+    let cells = || {
+        record.cells.iter().filter(move |cell| {
+            cell.spec.file_state == Some(file_state) && cell.spec.axes.method == method
+        })
+    };
+    let mut sizes_bytes: Vec<u64> = cells().map(|cell| cell.spec.axes.size_bytes).collect();
+    sizes_bytes.sort_unstable();
+    sizes_bytes.dedup();
+    let figure = |target: &Target, size_bytes: u64| {
+        let mut own = cells().filter(|cell| cell.spec.target == target.id);
+        let cell = own.find(|cell| cell.spec.axes.size_bytes == size_bytes);
+        cell.map_or_else(Figure::default, |cell| Figure {
+            throughput_bytes_per_s: cell.throughput_bytes_per_s,
+            throughput_ratio: gaps
+                .iter()
+                .find(|gap| gap.file_cell == cell.spec.id)
+                .and_then(|gap| gap.throughput_ratio),
+        })
+    };
+    let variants = record
+        .targets
+        .iter()
+        .filter_map(|target| Some((target, target.variant.as_ref()?)));
+    let mut rows: Vec<Row> = variants
+        .map(|(target, variant)| {
+            let figures: Vec<Figure> = sizes_bytes
+                .iter()
+                .map(|&size| figure(target, size))
+                .collect();
+            let failed_cell = || {
+                cells()
+                    .filter(|c| c.spec.target == target.id)
+                    .find_map(|c| c.failed.clone())
+            };
+            Row {
+                variant: variant.name.clone(),
+                target: target.id.clone(),
+                failed: variant.failed.clone().or_else(failed_cell),
+                ratio: mean_ratio(&figures),
+                figures,
+                is_best: false,
+            }
+        })
+        .collect();
+    let key = |row: &Row| row.ratio.map_or(f64::INFINITY, |ratio| ratio.value);
+    rows.sort_by(|one, other| key(one).total_cmp(&key(other)));
+    if let Some(best) = rows.first().and_then(|row| row.ratio) {
+        for row in &mut rows {
+            row.is_best = row.ratio.is_some_and(|ratio| ratio.low <= best.high);
+        }
+    }
+    Ranking {
+        file_state,
+        method,
+        sizes_bytes,
+        rows,
+    }
+}
+
+/// The geometric mean of independent ratios. On the logarithm's scale their errors add as squares.
+fn mean_ratio(figures: &[Figure]) -> Option<Interval> {
+    let ratios: Vec<Interval> = figures
+        .iter()
+        .map(|figure| figure.throughput_ratio)
+        .collect::<Option<_>>()?;
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().map(|ratio| ratio.value.ln()).sum::<f64>() / count;
+    let squares = |end: fn(&Interval) -> f64| {
+        let square = |ratio: &Interval| (end(ratio).ln() - ratio.value.ln()).powi(2);
+        ratios.iter().map(square).sum::<f64>().sqrt() / count
+    };
+    let (down, up) = (squares(|ratio| ratio.low), squares(|ratio| ratio.high));
+    Interval::new(mean.exp(), (mean - down).exp(), (mean + up).exp())
+}
+
+/// A change that somebody recommends, as it turned out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// What is changed.
+    pub name: String,
+    /// Bytes of a write.
+    pub size_bytes: u64,
+    /// The gain that is claimed, in percent of the throughput without the change.
+    pub claimed_percent: f64,
+    /// The gain in this run. Between variants, each is taken relative to the raw device in its own
+    /// rounds, so that what drifts between them cancels.
+    pub measured_percent: Option<Interval>,
+}
+
+/// What became of the remedies of a lab's profile, at each size.
+pub fn gains(record: &Record) -> Vec<Gain> {
+    let rankings = rankings(record);
+    let remedies = record.lab.iter().flat_map(|lab| &lab.remedies);
+    let mut gains = Vec::new();
+    for remedy in remedies {
+        let sizes = rankings
+            .iter()
+            .find(|ranking| ranking.file_state == remedy.from.state);
+        for &size_bytes in sizes.iter().flat_map(|ranking| &ranking.sizes_bytes) {
+            let ratio = |side: &Side| ratio_of(&rankings, side, size_bytes);
+            gains.push(Gain {
+                name: remedy.name.clone(),
+                size_bytes,
+                claimed_percent: remedy.claimed_percent,
+                measured_percent: ratio(&remedy.from)
+                    .zip(ratio(&remedy.to))
+                    .and_then(|(from, to)| gain_percent(from, to)),
+            });
+        }
+    }
+    gains
+}
+
+fn ratio_of(rankings: &[Ranking], side: &Side, size_bytes: u64) -> Option<Interval> {
+    let ranking = rankings
+        .iter()
+        .find(|ranking| ranking.file_state == side.state)?;
+    let at = ranking
+        .sizes_bytes
+        .iter()
+        .position(|&size| size == size_bytes)?;
+    let row = ranking
+        .rows
+        .iter()
+        .find(|row| row.variant == side.variant)?;
+    row.figures.get(at)?.throughput_ratio
+}
+
+/// From raw/without and raw/with to the gain of with over without.
+fn gain_percent(from: Interval, to: Interval) -> Option<Interval> {
+    let log = from.value.ln() - to.value.ln();
+    let apart = |one: f64, other: f64| one.hypot(other);
+    let down = apart(
+        from.value.ln() - from.low.ln(),
+        to.high.ln() - to.value.ln(),
+    );
+    let up = apart(
+        from.high.ln() - from.value.ln(),
+        to.value.ln() - to.low.ln(),
+    );
+    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    Interval::new(percent(log), percent(log - down), percent(log + up))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(value: f64, low: f64, high: f64) -> Interval {
+        Interval { value, low, high }
+    }
+
+    fn figure(value: f64, spread: f64) -> Figure {
+        Figure {
+            throughput_bytes_per_s: None,
+            throughput_ratio: Some(interval(value, value / spread, value * spread)),
+        }
+    }
+
+    #[test]
+    fn ratios_are_averaged_as_ratios_and_their_errors_shrink() {
+        let mean = mean_ratio(&[figure(2.0, 1.1), figure(8.0, 1.1)]).unwrap();
+        assert!((mean.value - 4.0).abs() < 1e-9);
+        // Two equal errors give one by the square root of two smaller.
+        let expected = 4.0 * (1.1_f64.ln() / 2.0_f64.sqrt()).exp();
+        assert!((mean.high - expected).abs() < 1e-9, "{mean:?}");
+        assert_eq!(mean_ratio(&[figure(2.0, 1.1), Figure::default()]), None);
+    }
+
+    #[test]
+    fn a_gain_is_what_the_gap_shrinks_by() {
+        let gain = gain_percent(interval(3.6, 3.4, 3.8), interval(2.0, 1.9, 2.1)).unwrap();
+        assert!((gain.value - 80.0).abs() < 1e-9);
+        assert!(
+            gain.low > 65.0 && gain.low < 75.0 && gain.high > 85.0,
+            "{gain:?}"
+        );
+    }
+}

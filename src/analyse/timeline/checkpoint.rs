@@ -1,0 +1,248 @@
+//! What commits and checkpoints at one target came to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::analyse::interval::Interval;
+use crate::analyse::ratio::{Work, rate_per_s, ratio};
+use crate::model::cell::{Role, WorkloadKind};
+use crate::model::record::Record;
+use crate::model::timeline::{Phase, Timeline};
+
+use super::dip::{Dip, dips};
+use super::rate::{median, rate};
+use super::steady::{Steadiness, steadiness};
+
+/// What a checkpointed database came to, all repetitions together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointFigures {
+    /// The `id` of the target.
+    pub target: String,
+    /// Commits.
+    pub commits: u64,
+    /// Commits in a second, all the time.
+    pub per_s: Option<Interval>,
+    /// Commits in a second while no checkpoint ran.
+    pub outside_per_s: Option<Interval>,
+    /// Commits in a second while one ran.
+    pub inside_per_s: Option<Interval>,
+    /// Inside over outside, each checkpoint paired with the time before it.
+    pub inside_to_outside: Option<Interval>,
+    /// Checkpoints.
+    pub checkpoints: usize,
+    /// The median time that a checkpoint took.
+    pub checkpoint_ns: Option<f64>,
+    /// The median time that its fsync took.
+    pub fsync_ns: Option<f64>,
+    /// The median of the pages that it wrote.
+    pub pages: Option<f64>,
+    /// The dips; none without a time between checkpoints.
+    pub dips: Option<DipFigures>,
+    /// By whole seconds; none of fewer than three.
+    pub steadiness: Option<Steadiness>,
+    /// The share of all processors' time that was used; none where the kernel doesn't tell.
+    pub cpu_busy: Option<f64>,
+    /// The device's commits in a second, and the ratio to them; none without a device's side.
+    pub raw: Option<RawFigures>,
+}
+
+/// The dips of all checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DipFigures {
+    /// Width of the widest bins that were looked at.
+    pub bin_ns: u64,
+    /// The median depth, as a share of the usual rate.
+    pub depth: f64,
+    /// The deepest.
+    pub deepest: f64,
+    /// The median length.
+    pub length_ns: f64,
+    /// The longest.
+    pub longest_ns: u64,
+}
+
+/// The same commits to the device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RawFigures {
+    /// Commits in a second.
+    pub per_s: Option<Interval>,
+    /// Raw over file outside checkpoints, from paired repetitions.
+    pub raw_to_file: Option<Interval>,
+}
+
+/// The figures of each directory with checkpoints, in the record's order.
+pub fn checkpoint_figures(record: &Record) -> Vec<CheckpointFigures> {
+    let is_ours = |line: &&Timeline| line.workload.kind() == WorkloadKind::Checkpoint;
+    let targets = record.targets.iter();
+    targets
+        .filter_map(|target| {
+            let own = super::of_target(record, &target.id).into_iter();
+            let own: Vec<&Timeline> = own
+                .filter(is_ours)
+                .filter(|line| line.role == Role::File)
+                .collect();
+            let baseline = target.baseline.as_ref().and_then(|b| b.target.as_ref());
+            let raw = baseline.map(|id| super::of_target(record, id));
+            (!own.is_empty()).then(|| figures(&target.id, &own, &raw.unwrap_or_default()))
+        })
+        .collect()
+}
+
+fn figures(target: &str, own: &[&Timeline], raw: &[&Timeline]) -> CheckpointFigures {
+    let phases = || own.iter().flat_map(|line| &line.phases);
+    let checkpoints = || phases().filter_map(|phase| Some((phase, phase.checkpoint?)));
+    let of_checkpoints =
+        |value: fn(&Phase) -> f64| median(checkpoints().map(|(phase, _)| value(phase)).collect());
+    let works = |inside: bool| -> Vec<Work> {
+        let ours = phases().filter(|phase| phase.checkpoint.is_some() == inside);
+        ours.map(work).collect()
+    };
+    CheckpointFigures {
+        target: target.to_owned(),
+        commits: own.iter().map(|line| line.ops).sum(),
+        per_s: rate(own, |bin| bin.ops),
+        outside_per_s: rate_per_s(&works(false)),
+        inside_per_s: rate_per_s(&works(true)),
+        inside_to_outside: ratio(&pairs(own)),
+        checkpoints: checkpoints().count(),
+        checkpoint_ns: of_checkpoints(|phase| (phase.end_ns - phase.start_ns) as f64),
+        fsync_ns: of_checkpoints(|phase| phase.checkpoint.map_or(0.0, |c| c.fsync_ns as f64)),
+        pages: of_checkpoints(|phase| phase.checkpoint.map_or(0.0, |c| c.pages as f64)),
+        dips: dip_figures(own),
+        steadiness: steadiness(own),
+        cpu_busy: cpu_busy(own),
+        raw: (!raw.is_empty()).then(|| RawFigures {
+            per_s: rate(raw, |bin| bin.ops),
+            raw_to_file: ratio(&repetitions(raw, own)),
+        }),
+    }
+}
+
+fn work(phase: &Phase) -> Work {
+    Work {
+        amount: phase.ops as f64,
+        elapsed_ns: phase.end_ns.saturating_sub(phase.start_ns) as f64,
+    }
+}
+
+/// Each checkpoint with the time before it.
+fn pairs(own: &[&Timeline]) -> Vec<(Work, Work)> {
+    let neighbours = own.iter().flat_map(|line| line.phases.windows(2));
+    neighbours
+        .filter(|pair| pair[0].checkpoint.is_none() && pair[1].checkpoint.is_some())
+        .map(|pair| (work(&pair[1]), work(&pair[0])))
+        .collect()
+}
+
+/// The device's work of each repetition with the file's outside checkpoints.
+fn repetitions(raw: &[&Timeline], own: &[&Timeline]) -> Vec<(Work, Work)> {
+    let outside = |line: &Timeline| {
+        let between = line
+            .phases
+            .iter()
+            .filter(|phase| phase.checkpoint.is_none());
+        between.map(work).fold(Work::default(), |sum, work| Work {
+            amount: sum.amount + work.amount,
+            elapsed_ns: sum.elapsed_ns + work.elapsed_ns,
+        })
+    };
+    own.iter()
+        .filter_map(|file| {
+            let raw = raw.iter().find(|raw| raw.repetition == file.repetition)?;
+            Some((super::whole_work(raw), outside(file)))
+        })
+        .collect()
+}
+
+fn dip_figures(own: &[&Timeline]) -> Option<DipFigures> {
+    let found: Vec<_> = own.iter().filter_map(|line| dips(line)).collect();
+    let all: Vec<Dip> = found.iter().flat_map(|found| found.dips.clone()).collect();
+    Some(DipFigures {
+        bin_ns: found.iter().map(|found| found.bin_ns).max()?,
+        depth: median(all.iter().map(|dip| dip.depth).collect())?,
+        deepest: all.iter().map(|dip| dip.depth).fold(0.0, f64::max),
+        length_ns: median(all.iter().map(|dip| dip.length_ns as f64).collect())?,
+        longest_ns: all.iter().map(|dip| dip.length_ns).max()?,
+    })
+}
+
+/// The share of all processors' time that was used.
+pub(super) fn cpu_busy(timelines: &[&Timeline]) -> Option<f64> {
+    let shares = timelines.iter().flat_map(|line| &line.intervals);
+    let (mut used, mut all) = (0, 0);
+    for cpu in shares.filter_map(|interval| interval.cpu) {
+        let busy = cpu.user_ns + cpu.system_ns;
+        used += busy;
+        all += busy + cpu.idle_ns + cpu.stolen_ns;
+    }
+    (all > 0).then(|| used as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::timeline::made::{checkpoint, timeline, with_checkpoints};
+    use crate::model::timeline::CpuShare;
+
+    /// 100 commits in each tenth of a second, 25 in those of three checkpoints of half a second.
+    fn line(repetition: u32) -> Timeline {
+        let mut ops = [100; 80];
+        for start in [15, 35, 55] {
+            ops[start..start + 5].fill(25);
+        }
+        let line = timeline(checkpoint(), &ops);
+        let mut line = with_checkpoints(line, &[(1500, 2000), (3500, 4000), (5500, 6000)]);
+        line.repetition = repetition;
+        line
+    }
+
+    #[test]
+    fn known_commits_have_their_known_rates_inside_and_outside() {
+        let figures = figures("d0", &[&line(0)], &[]);
+        assert_eq!(
+            (figures.commits, figures.checkpoints),
+            (65 * 100 + 15 * 25, 3)
+        );
+        assert!((figures.outside_per_s.unwrap().value - 1000.0).abs() < 1e-6);
+        assert!((figures.inside_per_s.unwrap().value - 250.0).abs() < 1e-6);
+        assert!((figures.inside_to_outside.unwrap().value - 0.25).abs() < 1e-9);
+        assert_eq!(figures.checkpoint_ns, Some(500e6));
+        let dips = figures.dips.unwrap();
+        assert!((dips.depth - 0.75).abs() < 1e-9 && (dips.deepest - 0.75).abs() < 1e-9);
+        assert_eq!((dips.length_ns, dips.longest_ns), (500e6, 500_000_000));
+        assert_eq!(figures.raw, None);
+    }
+
+    #[test]
+    fn the_device_is_compared_with_the_times_between_checkpoints() {
+        let files = [line(0), line(1), line(2)];
+        let raws: Vec<Timeline> = (0..3)
+            .map(|repetition| {
+                let mut raw = timeline(checkpoint(), &[150; 20]);
+                raw.role = Role::Raw;
+                raw.repetition = repetition;
+                raw
+            })
+            .collect();
+        let figures = figures(
+            "d0",
+            &files.iter().collect::<Vec<_>>(),
+            &raws.iter().collect::<Vec<_>>(),
+        );
+        let raw = figures.raw.unwrap();
+        assert!((raw.per_s.unwrap().value - 1500.0).abs() < 1e-6);
+        assert!((raw.raw_to_file.unwrap().value - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_stolen() {
+        let mut line = line(0);
+        line.intervals[3].cpu = Some(CpuShare {
+            user_ns: 10,
+            system_ns: 30,
+            idle_ns: 50,
+            stolen_ns: 10,
+        });
+        assert_eq!(cpu_busy(&[&line]), Some(0.4));
+        assert_eq!(cpu_busy(&[]), None);
+    }
+}

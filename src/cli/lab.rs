@@ -1,0 +1,276 @@
+//! `lab`: builds one filesystem after the other, measures each, prints the ranking.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::lab::{self, BuildError, MountPoint, Stack};
+use crate::model::cell::{CellSpec, Role};
+use crate::model::record::{Ended, Level, Note, Record};
+use crate::model::variant::{self, Variant};
+use crate::plan::lab::LabProfile;
+use crate::plan::{self, Settings, TargetPlan};
+use crate::report;
+use crate::session::{self, Bench, Hooks, Pace, Progress, Saver, SetupError, Wish};
+use crate::sys::root::Root;
+
+use super::args::Lab;
+use super::config::{self, UsageError};
+use super::ground::Ground;
+use super::measure::{self, tracing};
+use super::output::Terminal;
+use super::screen::Screen;
+use super::{signals, status};
+
+pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result<u8> {
+    let (profile, settings) = config::lab(&args)?;
+    if args.measure.control.dry_run {
+        terminal.print(&dry_run(&profile, &settings)?)?;
+        return Ok(status::MEASURED);
+    }
+    // Before there is any other thread, which would not share them.
+    lab::private_mounts().map_err(|error| {
+        SetupError::Cannot(format!(
+            "cannot have mounts of its own: {error}; run as root, with CAP_SYS_ADMIN"
+        ))
+    })?;
+    let stop = signals::watch().context("cannot watch for signals")?;
+    let state = measure::usable_state_folder(terminal);
+    let state = state.unwrap_or_else(std::env::temp_dir);
+    let ground = Ground::prepare(root, &args, &profile, &settings, &state, &stop)?;
+    let place = MountPoint::make(&state)
+        .with_context(|| format!("cannot make a folder to mount on in {}", state.display()))?;
+    let wish = measure::wish("lab", &args.measure, settings)?;
+    let told = variant::Lab {
+        profile: profile.name.clone(),
+        question: profile.question.clone(),
+        scratch: ground.describe(),
+        is_image: ground.is_image(),
+        remedies: profile.remedies.clone(),
+    };
+    let mut record = session::lab_record(root, &wish, told);
+    record.notes = ground.notes()?;
+    let saver = Saver::new(
+        measure::record_paths(args.measure.output.json.as_deref(), Some(&state), &record),
+        &record,
+    )?;
+    let mut run = Run {
+        root,
+        args: &args,
+        ground: &ground,
+        place: &place,
+        saver: &saver,
+        stop: &stop,
+        terminal,
+        begun: Instant::now(),
+        ended: Vec::new(),
+    };
+    run.all(&mut record, &profile.variants, &wish)?;
+    terminal.print(&report::render(&record, &terminal.style()))?;
+    for text in report::warnings(&record) {
+        terminal.say(Level::Warning, &text);
+    }
+    for path in saver.paths() {
+        let text = format!("the record is in {}", path.display());
+        terminal.say(Level::Remark, &text);
+    }
+    Ok(status_of(&record))
+}
+
+/// The commands of each variant, then the cells that each gets. What a filesystem can't take is
+/// known once it is made.
+fn dry_run(profile: &LabProfile, settings: &Settings) -> Result<String, UsageError> {
+    let (device, journal) = (Path::new("DEVICE"), Path::new("JOURNAL"));
+    let variants = profile.variants.iter().map(|variant| {
+        let commands = lab::commands(variant, device, Some(journal));
+        format!("{}: {}\n", variant.name, commands.join("; "))
+    });
+    let target = TargetPlan {
+        id: "each".to_owned(),
+        role: Role::File,
+        logical_block_bytes: 1,
+        span_limit_bytes: u64::MAX,
+    };
+    let cells = plan::cells(&settings.matrix, &target);
+    let cells = cells.map_err(|error| UsageError(error.to_string()))?;
+    let cells = cells.iter().map(|cell| format!("{}\n", cell.id));
+    Ok(variants.chain(cells).collect())
+}
+
+fn status_of(record: &Record) -> u8 {
+    let failed = |variant: &Variant| variant.failed.is_some();
+    let has_failed = record
+        .targets
+        .iter()
+        .filter_map(|t| t.variant.as_ref())
+        .any(failed);
+    match measure::status_of(record) {
+        status::MEASURED if has_failed => status::FAILED,
+        other => other,
+    }
+}
+
+/// A lab that runs.
+struct Run<'a> {
+    root: &'a Root,
+    args: &'a Lab,
+    ground: &'a Ground,
+    place: &'a MountPoint,
+    saver: &'a Saver,
+    stop: &'a Arc<AtomicBool>,
+    terminal: &'a Terminal,
+    begun: Instant,
+    /// Why each variant so far ended.
+    ended: Vec<Ended>,
+}
+
+impl Run<'_> {
+    fn all(
+        &mut self,
+        record: &mut Record,
+        variants: &[Variant],
+        wish: &Wish,
+    ) -> anyhow::Result<()> {
+        let rounds = wish.settings.rounds;
+        let mut screen = Screen::new(self.terminal, self.saver, self.stop, record, rounds);
+        for (index, variant) in variants.iter().enumerate() {
+            if self.ended.contains(&Ended::Interrupted) {
+                break;
+            }
+            let left = wish.settings.budget.saturating_sub(self.begun.elapsed());
+            let share = left / (variants.len() - index) as u32;
+            self.one(record, variant, wish, share, &mut screen)?;
+        }
+        record.run.ended = Some(session::ended(&self.ended));
+        screen.after_round(record)?;
+        match screen.unsaved() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Builds a variant, measures it, takes it down. What goes wrong is the variant's, and told in
+    /// its row.
+    fn one(
+        &mut self,
+        record: &mut Record,
+        variant: &Variant,
+        wish: &Wish,
+        budget: Duration,
+        screen: &mut Screen<'_>,
+    ) -> anyhow::Result<()> {
+        let (device, journal) = self.ground.devices(self.root)?;
+        let mut variant = variant.clone();
+        let built = lab::build(self.root, &variant, device, journal, self.place, self.stop);
+        let stack = match built {
+            Ok(stack) => stack,
+            Err(BuildError::Interrupted) => {
+                self.ended.push(Ended::Interrupted);
+                return Ok(());
+            }
+            Err(error) => {
+                variant.failed = Some(error.to_string());
+                session::add_failed(record, variant);
+                return Ok(());
+            }
+        };
+        variant.commands.clone_from(&stack.commands);
+        variant.mkfs_version.clone_from(&stack.mkfs_version);
+        match self.measure(record, &variant, wish, budget, screen) {
+            Ok(measured) => *record = measured,
+            Err(error) => match error.downcast_ref::<SetupError>() {
+                Some(SetupError::Interrupted) => self.ended.push(Ended::Interrupted),
+                _ => {
+                    variant.failed = Some(format!("{error:#}"));
+                    session::add_failed(record, variant);
+                }
+            },
+        }
+        self.take_down(record, stack);
+        Ok(())
+    }
+
+    fn take_down(&self, record: &mut Record, stack: Stack<'_>) {
+        if let Err(error) = stack.unmount() {
+            record.notes.push(Note {
+                level: Level::Warning,
+                target: None,
+                text: format!(
+                    "a filesystem was not unmounted in time ({error}): what came after it \
+                               may have been disturbed"
+                ),
+            });
+        }
+    }
+
+    /// Measures the filesystem that is mounted: `record` with what came of it.
+    fn measure(
+        &mut self,
+        record: &Record,
+        variant: &Variant,
+        wish: &Wish,
+        budget: Duration,
+        screen: &mut Screen<'_>,
+    ) -> anyhow::Result<Record> {
+        let raw = self.ground.raw();
+        let mut wish = wish.clone();
+        wish.directories = vec![self.place.path().to_owned()];
+        wish.device = raw.as_ref().map(|(node, _)| (*node).to_owned());
+        wish.overwrite = raw.is_some();
+        wish.compare = true;
+        wish.settings.budget = budget;
+        let survey = session::survey(self.root, wish)?;
+        let confirmed = raw.as_ref().map(|(_, word)| (word.as_str(), true));
+        // Nothing outlives the mount, so the scratch folder needs no entry elsewhere.
+        let (mut measured, places) =
+            session::prepare(self.root, survey, confirmed, None, self.stop)?;
+        let pace = Pace {
+            budget_ns: measured.run.budget_ns,
+            min_rounds: measured.run.min_rounds,
+            rounds: self.args.measure.control.rounds,
+        };
+        let (stop, saver, terminal) = (self.stop, self.saver, self.terminal);
+        let stalled = Box::new(|spec: &CellSpec, over| {
+            measure::tell_stall(&spec.id, over, stop, saver, terminal)
+        });
+        let tracing = tracing(&self.args.measure);
+        let mut bench = Bench::new(self.root, &mut measured, places, stop, tracing, stalled)?;
+        let mut hooks = OneOfMany {
+            screen,
+            record,
+            variant,
+        };
+        session::run(&mut measured, &mut bench, &pace, &mut hooks)?;
+        self.ended.extend(measured.run.ended);
+        Ok(session::with_variant(record, variant, &measured))
+    }
+}
+
+/// Saves the whole lab's record after each round of a variant.
+struct OneOfMany<'a, 's> {
+    screen: &'a mut Screen<'s>,
+    record: &'a Record,
+    variant: &'a Variant,
+}
+
+impl Hooks for OneOfMany<'_, '_> {
+    fn before_slice(&mut self, progress: &Progress, record: &Record) {
+        self.screen.before_slice(progress, record);
+    }
+
+    fn after_round(&mut self, record: &Record) -> anyhow::Result<()> {
+        let all = session::with_variant(self.record, self.variant, record);
+        self.screen.after_round(&all)
+    }
+
+    fn precise(&self, record: &Record) -> bool {
+        self.screen.precise(record)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.screen.interrupted()
+    }
+}

@@ -1,0 +1,306 @@
+//! The report of a lab: its variants, ranked.
+
+use std::fmt::Write as _;
+
+use crate::analyse::explain::Kind;
+use crate::analyse::lab::{Figure, Gain, Ranking, Row, gains, rankings};
+use crate::model::record::Record;
+use crate::model::units::show_bytes;
+use crate::model::variant::{Lab, Variant};
+
+use super::figures::{UNKNOWN, mib_per_s, ratio};
+use super::view::{Column, Section, Study, Table};
+
+/// From a cell that costs nothing to the one that costs most.
+const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
+/// What stands where nothing was measured.
+const NOTHING: &str = "-";
+
+/// The one section of a lab's report.
+pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
+    let record = study.record;
+    let rankings = rankings(record);
+    let mut facts = vec![format!("Each on {}", lab.scratch)];
+    if lab.is_image {
+        facts.push(
+            "Absolute figures are the image's, on its own filesystem; raw/file compares with another \
+             part of the same image"
+                .to_owned(),
+        );
+    }
+    let mut tables: Vec<Table> = rankings
+        .iter()
+        .map(|r| ranking_table(r, rankings.len()))
+        .collect();
+    tables.extend(gains_table(&gains(record)));
+    tables.extend(failures_table(record));
+    tables.extend(commands_table(record));
+    Section {
+        path: String::new(),
+        title: format!("{} ({})", lab.question, lab.profile),
+        facts,
+        answers: rankings.iter().filter_map(answer).collect(),
+        tables,
+        why: dangers(study),
+        ..Section::default()
+    }
+}
+
+/// What no gain is worth, for each variant that has it.
+fn dangers(study: &Study<'_>) -> Vec<String> {
+    let found = study.explanations.iter().filter_map(|explanation| {
+        let variant = study.target(&explanation.target)?.variant.as_ref()?;
+        let is_danger = explanation.kind == Kind::Danger;
+        is_danger.then(|| format!("Danger: {}: {}", variant.name, explanation.text))
+    });
+    found.collect()
+}
+
+/// Who is best, and who may be as good.
+fn answer(ranking: &Ranking) -> Option<String> {
+    let best = ranking.rows.first().filter(|row| row.ratio.is_some())?;
+    let others: Vec<&str> = ranking.rows[1..]
+        .iter()
+        .filter(|row| row.is_best)
+        .map(|row| row.variant.as_str())
+        .collect();
+    let mut text = format!(
+        "{} {}: {} comes closest to the device, raw/file {}",
+        ranking.method,
+        ranking.file_state,
+        best.variant,
+        ratio(best.ratio),
+    );
+    if !others.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "; no difference that this run could see to {}",
+            others.join(", ")
+        );
+    }
+    Some(text)
+}
+
+fn ranking_table(ranking: &Ranking, of: usize) -> Table {
+    let worst = ranking
+        .rows
+        .iter()
+        .flat_map(|row| &row.figures)
+        .filter_map(log_ratio);
+    let worst = worst.fold(0.0, f64::max);
+    let mut columns = vec![Column::number("rank", 1), Column::text("variant", 0)];
+    for size in &ranking.sizes_bytes {
+        let size = show_bytes(*size);
+        columns.push(Column::number(&format!("{size} MiB/s"), 0));
+        columns.push(Column::number("raw/file [95 %]", 0));
+        columns.push(Column::text("heat", 2));
+    }
+    let mut rank = 0;
+    let rows = ranking
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(index, row)| {
+            // Those that can't be told from the best share its place.
+            if row.ratio.is_some() && !row.is_best {
+                rank = index;
+            }
+            let mut texts = vec![place(row, rank), row.variant.clone()];
+            for figure in &row.figures {
+                texts.extend(figures(figure, worst));
+            }
+            texts
+        })
+        .collect();
+    let question = match of {
+        1 => String::new(),
+        _ => format!("{} {}: ", ranking.method, ranking.file_state),
+    };
+    Table {
+        caption: format!(
+            "{question}throughput, and how many times the raw device's, taken in the same rounds; \
+             ranked by it over all sizes; the darker, the more it costs"
+        ),
+        columns,
+        rows,
+    }
+}
+
+fn place(row: &Row, rank: usize) -> String {
+    match row.ratio {
+        Some(_) => (rank + 1).to_string(),
+        None => NOTHING.to_owned(),
+    }
+}
+
+fn figures(figure: &Figure, worst: f64) -> [String; 3] {
+    let unknown = match figure.throughput_bytes_per_s {
+        Some(_) => UNKNOWN,
+        None => NOTHING,
+    };
+    [
+        figure
+            .throughput_bytes_per_s
+            .map_or_else(|| NOTHING.to_owned(), mib_per_s),
+        figure
+            .throughput_ratio
+            .map_or_else(|| unknown.to_owned(), |interval| ratio(Some(interval))),
+        log_ratio(figure).map_or_else(String::new, |log| shade(log, worst).to_owned()),
+    ]
+}
+
+fn log_ratio(figure: &Figure) -> Option<f64> {
+    figure
+        .throughput_ratio
+        .map(|ratio| ratio.value.ln().max(0.0))
+}
+
+/// The shade of a cost among those up to the worst.
+fn shade(log: f64, worst: f64) -> &'static str {
+    let steps = (SHADES.len() - 1) as f64;
+    let step = if worst > 0.0 {
+        (log / worst * steps).round()
+    } else {
+        0.0
+    };
+    SHADES[(step as usize).min(SHADES.len() - 1)]
+}
+
+fn gains_table(gains: &[Gain]) -> Option<Table> {
+    let percent = |gain: &Gain| {
+        gain.measured_percent.map_or_else(
+            || UNKNOWN.to_owned(),
+            |gain| format!("{:+.0} % [{:+.0}, {:+.0}]", gain.value, gain.low, gain.high),
+        )
+    };
+    let rows: Vec<Vec<String>> = gains
+        .iter()
+        .map(|gain| {
+            vec![
+                gain.name.clone(),
+                show_bytes(gain.size_bytes),
+                percent(gain),
+                format!("{:+} %", gain.claimed_percent),
+            ]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption:
+            "What each change gains in throughput, measured relative to the raw device, beside \
+                  what is claimed for it"
+                .to_owned(),
+        columns: vec![
+            Column::text("change", 0),
+            Column::number("size", 0),
+            Column::number("measured [95 %]", 0),
+            Column::number("claimed", 0),
+        ],
+        rows,
+    })
+}
+
+fn variants(record: &Record) -> impl Iterator<Item = &Variant> {
+    record
+        .targets
+        .iter()
+        .filter_map(|target| target.variant.as_ref())
+}
+
+fn failures_table(record: &Record) -> Option<Table> {
+    let rows: Vec<Vec<String>> = variants(record)
+        .filter_map(|variant| Some(vec![variant.name.clone(), variant.failed.clone()?]))
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Not measured".to_owned(),
+        columns: vec![Column::text("variant", 0), Column::wrapping("why")],
+        rows,
+    })
+}
+
+fn commands_table(record: &Record) -> Option<Table> {
+    let rows: Vec<Vec<String>> = variants(record)
+        .filter(|variant| !variant.commands.is_empty())
+        .map(|variant| vec![variant.name.clone(), variant.commands.join("; ")])
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "How each was made".to_owned(),
+        columns: vec![Column::text("variant", 0), Column::wrapping("commands")],
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::cell::FileState;
+    use crate::model::fixture::Builder;
+    use crate::model::record::{BaselineKind, Record};
+    use crate::model::variant::{Lab, Remedy, Side, Variant};
+    use crate::report::{Style, json, render};
+
+    /// Three variants beside one raw cell, and one that could not be built.
+    fn record() -> Record {
+        let mut builder = Builder::new("lab")
+            .device("raw")
+            .cell("raw", None, 4096, 20e3, 200);
+        for (id, ns) in [("a", 60e3), ("b", 30e3), ("c", 31.5e3), ("d", 0.0)] {
+            builder = builder.directory(id, "/mnt", BaselineKind::Device, Some("raw"));
+            if ns > 0.0 {
+                builder = builder.cell(id, Some(FileState::Append), 4096, ns, 200);
+            }
+        }
+        let mut record = builder.record;
+        for target in &mut record.targets[1..] {
+            target.variant = Some(Variant {
+                name: format!("variant {}", target.id),
+                failed: (target.id == "d").then(|| "mkfs.d is missing".to_owned()),
+                commands: vec![format!("mkfs.{}", target.id)],
+                ..Variant::default()
+            });
+        }
+        let side = |variant: &str| Side {
+            variant: variant.to_owned(),
+            state: FileState::Append,
+        };
+        record.lab = Some(Lab {
+            profile: "p".to_owned(),
+            question: "Which?".to_owned(),
+            scratch: "an image".to_owned(),
+            is_image: true,
+            remedies: vec![Remedy {
+                name: "b for a".to_owned(),
+                claimed_percent: 80.0,
+                from: side("variant a"),
+                to: side("variant b"),
+            }],
+        });
+        record
+    }
+
+    #[test]
+    fn variants_are_ranked_and_equals_are_called_so() {
+        let text = render(&record(), &Style::default());
+        let at = |part: &str| {
+            text.find(part)
+                .unwrap_or_else(|| panic!("{part} is not in:\n{text}"))
+        };
+        assert!(at("1  variant b") < at("3  variant a"), "{text}");
+        assert!(
+            text.contains("no difference that this run could see to variant c"),
+            "{text}"
+        );
+        assert!(
+            text.contains("mkfs.d is missing") && text.contains("██"),
+            "{text}"
+        );
+        assert!(text.contains("+98 %") && text.contains("+80 %"), "{text}");
+        assert!(text.contains("Absolute figures are the image's"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_rankings_and_the_gains() {
+        let value = json(&record()).unwrap();
+        assert_eq!(value["rankings"][0]["rows"][2]["variant"], "variant a");
+        assert_eq!(value["gains"][0]["claimed_percent"], 80.0);
+    }
+}

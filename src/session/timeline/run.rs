@@ -1,0 +1,159 @@
+//! The repetitions: in each, every side at every directory runs once, in a random order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::model::record::{Ended, Record};
+use crate::plan::WorkloadPlan;
+use crate::session::{counters, drives};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::root::Root;
+
+use super::ground::{Ground, Grounds};
+use super::sides::{Side, name};
+use super::stretch::{Context, stretch};
+
+/// What workloads tell while they run.
+pub trait Watch {
+    /// An interval is over.
+    fn tick(&mut self, progress: &Progress<'_>);
+
+    /// `what` goes on for so long after its end.
+    fn stalled(&mut self, what: &str, over: Duration);
+
+    /// A stretch is over; the record is as it would be reported.
+    fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()>;
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// What runs.
+    pub what: &'a str,
+    /// The share of all stretches' time that is over.
+    pub share: f64,
+    /// The time that is left, without what lies between stretches.
+    pub left: Duration,
+}
+
+/// Runs the workloads of `grounds` as often as `plan` says, and appends a timeline for each stretch
+/// to the record, which says why it ended. A stretch that fails ends its directory's part.
+pub fn run_workloads(
+    root: &Root,
+    record: &mut Record,
+    grounds: &mut Grounds,
+    plan: &WorkloadPlan,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> anyhow::Result<()> {
+    let mut run = Run {
+        root,
+        begun_ns: monotonic_ns(),
+        random: fastrand::Rng::with_seed(record.run.seed),
+        done: Duration::ZERO,
+        record,
+        grounds,
+        plan,
+        stop,
+        watch,
+    };
+    run.record
+        .notes
+        .extend(counters::uncounted(root, run.record));
+    drives::begin(root, run.record);
+    let ended = run.all()?;
+    drives::end(root, run.record);
+    run.record.run.ended = Some(ended);
+    run.publish()
+}
+
+struct Run<'a> {
+    root: &'a Root,
+    begun_ns: u64,
+    random: fastrand::Rng,
+    /// The length of all stretches so far.
+    done: Duration,
+    record: &'a mut Record,
+    grounds: &'a mut Grounds,
+    plan: &'a WorkloadPlan,
+    stop: &'a AtomicBool,
+    watch: &'a mut dyn Watch,
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> anyhow::Result<Ended> {
+        for repetition in 0..self.plan.repeat {
+            for (at, side) in self.order() {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(Ended::Interrupted);
+                }
+                if !self.grounds.grounds[at].has_failed {
+                    self.one(repetition, at, side)?;
+                }
+            }
+            if self.grounds.grounds.iter().all(|ground| ground.has_failed) {
+                return Ok(Ended::Failed);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(Ended::Interrupted);
+            }
+            self.record.run.rounds = repetition + 1;
+        }
+        Ok(Ended::Rounds)
+    }
+
+    fn order(&mut self) -> Vec<(usize, Side)> {
+        let grounds = self.grounds.grounds.iter().enumerate();
+        let mut order: Vec<(usize, Side)> = grounds
+            .flat_map(|(at, ground)| ground.sides().into_iter().map(move |side| (at, side)))
+            .collect();
+        self.random.shuffle(&mut order);
+        order
+    }
+
+    fn one(&mut self, repetition: u32, at: usize, side: Side) -> anyhow::Result<()> {
+        let duration = side.duration(self.plan);
+        let context = Context {
+            root: self.root,
+            begun_ns: self.begun_ns,
+            repetition,
+            seed: self.random.u64(..),
+            payload: self.record.run.payload,
+            stop: self.stop,
+        };
+        let total = self.total();
+        let ground = &self.grounds.grounds[at];
+        let what = name(&ground.target, &ground.workload, side);
+        let (done, watch) = (self.done, &mut *self.watch);
+        let mut told = |into: Duration| {
+            let over = done + into.min(duration);
+            match into.checked_sub(duration) {
+                Some(late) if late > Duration::from_secs(1) => watch.stalled(&what, late),
+                _ => watch.tick(&Progress {
+                    what: &what,
+                    share: over.as_secs_f64() / total.as_secs_f64(),
+                    left: total.saturating_sub(over),
+                }),
+            }
+        };
+        let timeline = stretch(self.grounds, at, side, duration, &context, &mut told)?;
+        self.done += duration;
+        self.grounds.grounds[at].has_failed |= timeline.failed.is_some();
+        if timeline.ops > 0 || timeline.failed.is_some() {
+            self.record.timelines.push(timeline);
+        }
+        self.publish()
+    }
+
+    /// The length of all stretches, all repetitions together.
+    fn total(&self) -> Duration {
+        let all = self.grounds.grounds.iter().flat_map(Ground::sides);
+        let once: Duration = all.map(|side| side.duration(self.plan)).sum();
+        once * self.plan.repeat
+    }
+
+    fn publish(&mut self) -> anyhow::Result<()> {
+        self.record.run.elapsed_ns = monotonic_ns() - self.begun_ns;
+        self.watch.after_stretch(self.record)
+    }
+}

@@ -1,0 +1,325 @@
+//! `lab`: filesystems that are built, measured and taken down, on real loop devices.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Loop, Program, cells, outcome};
+
+/// A short run on a small image.
+const QUICK: &[&str] = &[
+    "--rounds", "3", "--budget", "2s", "--span", "1m", "--trace", "off",
+];
+
+/// Three filesystems that are there everywhere, and four that can't be.
+const PROFILE: &str = r#"
+about = "a test"
+question = "Which?"
+[cells]
+sizes = ["4k", "16k"]
+file_state = ["overwrite", "append"]
+[[variant]]
+name = "plain"
+fs = "ext4"
+[[variant]]
+name = "outside"
+fs = "ext4"
+journal = "external"
+[[matrix]]
+fs = ["xfs", "btrfs"]
+[[variant]]
+name = "bad option"
+fs = "ext4"
+mount = ["no_such_option"]
+[[variant]]
+name = "bad mkfs"
+fs = "ext4"
+mkfs = ["-b", "17"]
+[[variant]]
+name = "unknown"
+fs = "ntfs"
+[[variant]]
+name = "no journal elsewhere"
+fs = "btrfs"
+journal = "external"
+"#;
+
+fn profile(program: &Program, text: &str) -> String {
+    let path = program.state().join("test.toml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The loop devices that are attached to a nameless image of this program's.
+fn loops(program: &Program) -> Vec<PathBuf> {
+    let state = program.state().to_str().unwrap().to_owned();
+    let entries = fs::read_dir("/sys/block").unwrap().flatten();
+    let is_own = |path: &PathBuf| {
+        fs::read_to_string(path.join("loop/backing_file")).is_ok_and(|file| file.contains(&state))
+    };
+    entries.map(|entry| entry.path()).filter(is_own).collect()
+}
+
+/// The kernel takes a while to give everything back once a process is gone.
+fn nothing_is_attached(program: &Program) {
+    let begun = Instant::now();
+    while !loops(program).is_empty() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            loops(program)
+        );
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn folders(program: &Program) -> Vec<String> {
+    let entries = fs::read_dir(program.state().join("syncprof"))
+        .unwrap()
+        .flatten();
+    let names = entries.map(|entry| entry.file_name().to_str().unwrap().to_owned());
+    names.filter(|name| !name.ends_with(".json")).collect()
+}
+
+#[test]
+fn variants_are_measured_and_each_failure_is_a_row() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(&program, PROFILE);
+    let args = [&["lab", &profile, "--image", "900m"], QUICK].concat();
+    let (ran, record) = program.measure(&args);
+    let ran = ran.exits(1);
+    for part in [
+        "Which?",
+        "bad option",
+        "no_such_option",
+        "bad mkfs",
+        "no recipe for ntfs",
+        "btrfs keeps no journal on another device",
+        "-J device=/dev/loop",
+    ] {
+        assert!(ran.stdout.contains(part), "{part} is not in {}", ran.stdout);
+    }
+    let names: Vec<&str> = record["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|target| target["variant"]["failed"].is_null())
+        .filter_map(|target| target["variant"]["name"].as_str())
+        .collect();
+    assert_eq!(names, ["plain", "outside", "xfs", "btrfs"]);
+    // Two sizes and two states on each, and the raw side of each size in the same rounds.
+    assert_eq!(cells(&record, "file").len(), 16);
+    assert!(cells(&record, "raw").len() >= 8);
+    for cell in record["cells"].as_array().unwrap() {
+        assert_eq!(
+            cell["slices"].as_array().unwrap().len(),
+            3,
+            "{}",
+            cell["id"]
+        );
+    }
+    let mount = |name: &str| {
+        let all = record["targets"].as_array().unwrap();
+        let target = all
+            .iter()
+            .find(|target| target["variant"]["name"] == name)
+            .unwrap();
+        target["mount"].clone()
+    };
+    assert_eq!(mount("outside")["journal"]["external"], true);
+    assert_eq!(mount("btrfs")["fs_type"], "btrfs");
+    // The same tables come from the record.
+    let path = program.state().join("record.json");
+    let again = program.run(&["report", path.to_str().unwrap()]).exits(0);
+    assert_eq!(again.stdout, ran.stdout);
+    let json = program.run(&["report", path.to_str().unwrap(), "--format", "json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["rankings"].as_array().unwrap().len(), 2);
+    nothing_is_attached(&program);
+    assert_eq!(folders(&program), Vec::<String>::new());
+}
+
+#[test]
+fn nobody_else_sees_the_mounts() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(
+        &program,
+        "about = 'a'\nquestion = 'q'\n[[variant]]\nfs = 'ext2'\n[cells]\nsizes = '4k'",
+    );
+    let args = [
+        "lab",
+        &profile,
+        "--image",
+        "32m",
+        "--span",
+        "1m",
+        "--budget",
+        "3s",
+        "--precision",
+        "0.01%",
+    ];
+    let child = program.start(&args);
+    let begun = Instant::now();
+    while loops(&program).is_empty() && begun.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(10));
+    }
+    assert!(!loops(&program).is_empty());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(
+        !mounts.contains(program.state().to_str().unwrap()),
+        "{mounts}"
+    );
+    outcome(child).exits(0);
+    nothing_is_attached(&program);
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_nothing_that_clean_does_not_find() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(
+        &program,
+        "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext2', 'ext4']\n[cells]\nsizes = '4k'",
+    );
+    let args = [
+        "lab", &profile, "--image", "32m", "--span", "1m", "--budget", "2s", "--rounds", "3",
+        "--trace", "off",
+    ];
+    for _ in 0..30 {
+        let mut child = program.start(&args);
+        sleep(Duration::from_millis(fastrand::u64(0..900)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    nothing_is_attached(&program);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(
+        !mounts.contains(program.state().to_str().unwrap()),
+        "{mounts}"
+    );
+    program.run(&["clean"]).exits(0);
+    assert_eq!(folders(&program), Vec::<String>::new());
+    program.run(&args).exits(0);
+    program.run(&["clean"]).exits(0).prints("nothing is left");
+}
+
+#[test]
+fn an_interrupt_takes_everything_down_and_saves() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(
+        &program,
+        "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext2', 'ext4']\n[cells]\nsizes = '4k'",
+    );
+    let args = [
+        "lab",
+        &profile,
+        "--image",
+        "32m",
+        "--span",
+        "1m",
+        "--budget",
+        "60s",
+        "--precision",
+        "0.01%",
+    ];
+    let child = program.start(&args);
+    let folder = program.state().join("syncprof");
+    let saved = || {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut records = entries.filter(|entry| entry.path().extension().is_some());
+        records
+            .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|t| t.contains("\"round\":2")))
+    };
+    let begun = Instant::now();
+    while !saved() && begun.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(20));
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    outcome(child).exits(130).prints("ext2");
+    nothing_is_attached(&program);
+    assert_eq!(folders(&program), Vec::<String>::new());
+}
+
+#[test]
+fn an_image_that_does_not_fit_is_refused_before_anything_is_made() {
+    needs_root!();
+    let small = Loop::new(64).mounted("ext4");
+    let program = Program::new();
+    let args = [
+        "lab",
+        "trunc",
+        "--image",
+        "60m",
+        "--span",
+        "1m",
+        "--in",
+        small.dir(),
+    ];
+    program.run(&args).exits(4).says_one_line("--image");
+    let args = ["lab", "trunc", "--image", "4m", "--span", "1m"];
+    program
+        .run(&args)
+        .exits(2)
+        .says_one_line("too little for a filesystem");
+    assert!(small.names().iter().all(|name| name == "lost+found"));
+}
+
+#[test]
+fn a_device_is_built_on_only_once_it_is_confirmed() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(
+        &program,
+        "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext4', 'btrfs']\n[cells]\nsizes = '4k'",
+    );
+    let device = Loop::new(200);
+    let before = device.digest();
+    let run = |more: &[&str]| {
+        let args = [&["lab", &profile, "--device", device.node()], QUICK, more].concat();
+        program.run(&args)
+    };
+    run(&[]).exits(2).says_one_line("--overwrite");
+    run(&["--overwrite"]).exits(2).says_one_line("--confirm");
+    run(&["--overwrite", "--confirm", "sda"]).exits(3);
+    assert_eq!(device.digest(), before);
+    let ran = run(&["--overwrite", "--confirm", device.name()]).exits(0);
+    // btrfs has no blocks of its own that can be written raw.
+    assert!(
+        ran.stdout.contains("ext4") && ran.stdout.contains("btrfs"),
+        "{}",
+        ran.stdout
+    );
+    let mount = device.mounted("ext4");
+    let args = [
+        "lab",
+        &profile,
+        "--device",
+        mount.device().node(),
+        "--overwrite",
+        "--force",
+        "--confirm",
+        mount.device().name(),
+    ];
+    program.run(&args).exits(3).says_one_line("mounted");
+}
+
+#[test]
+fn a_dry_run_shows_the_commands_and_needs_no_rights() {
+    let program = Program::new();
+    let ran = program.run(&["lab", "journal-modes", "--dry-run"]).exits(0);
+    let line = "ext4 data=journal: mkfs.ext4 -q -F";
+    assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    assert!(!Path::new(&program.state().join("syncprof")).exists());
+    program
+        .run(&["lab", "no-such"])
+        .exits(2)
+        .says_one_line("journal-modes");
+}
