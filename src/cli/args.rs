@@ -157,6 +157,8 @@ pub(super) struct Lab {
     #[command(flatten)]
     pub(super) writing: Writing,
     #[command(flatten)]
+    pub(super) workload: WorkloadArgs,
+    #[command(flatten)]
     pub(super) measure: Measure,
 }
 

@@ -69,8 +69,22 @@ pub(super) fn lab(args: &Lab) -> Result<(LabProfile, Settings), UsageError> {
         return Err(UsageError("--overwrite needs --device DEVICE".to_owned()));
     }
     let profile = plan::lab::load(&args.lab).map_err(|error| UsageError(error.to_string()))?;
-    let typed = options(&args.measure.axes, &args.measure.control);
-    let settings = typed.over(profile.options.clone()).settings();
+    let mut typed = options(&args.measure.axes, &args.measure.control);
+    typed.workload = workload_options(&args.workload);
+    let mut options = typed.over(profile.options.clone());
+    let mut settings = options.clone().settings();
+    // Of the time that there is, each variant has its share.
+    let count = u32::try_from(profile.variants.len()).unwrap_or(u32::MAX);
+    options.budget = Some(settings.budget / count.max(1));
+    let workload = plan::workload(&options, true);
+    settings.workload = workload.map_err(|error| UsageError(error.to_string()))?;
+    if let Some(workload) = &settings.workload {
+        let beside = Beside {
+            workload: Some(&args.workload),
+            ..Beside::default()
+        };
+        check_workload(workload, &args.measure.control, beside)?;
+    }
     Ok((profile, settings))
 }
 

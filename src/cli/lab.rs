@@ -12,9 +12,12 @@ use crate::model::cell::{CellSpec, Role};
 use crate::model::record::{Ended, Level, Note, Record};
 use crate::model::variant::{self, Variant};
 use crate::plan::lab::LabProfile;
-use crate::plan::{self, Settings, TargetPlan};
+use crate::plan::{self, Settings, TargetPlan, WorkloadPlan};
 use crate::report;
-use crate::session::{self, Bench, Hooks, Pace, Progress, Saver, SetupError, Wish};
+use crate::session::{
+    self, Bench, Hooks, Pace, Progress, Saver, SetupError, Survey, TimelineProgress, TimelineWatch,
+    Wish,
+};
 use crate::sys::root::Root;
 
 use super::args::Lab;
@@ -88,6 +91,10 @@ fn dry_run(profile: &LabProfile, settings: &Settings) -> Result<String, UsageErr
         let commands = lab::commands(variant, device, Some(journal));
         format!("{}: {}\n", variant.name, commands.join("; "))
     });
+    if let Some(workload) = &settings.workload {
+        let workload = format!("each {}\n", workload.workload.kind());
+        return Ok(variants.chain([workload]).collect());
+    }
     let target = TargetPlan {
         id: "each".to_owned(),
         role: Role::File,
@@ -222,9 +229,29 @@ impl Run<'_> {
         wish.overwrite = raw.is_some();
         wish.compare = true;
         wish.settings.budget = budget;
+        let workload = wish.settings.workload.clone();
         let survey = session::survey(self.root, wish)?;
         let confirmed = raw.as_ref().map(|(_, word)| (word.as_str(), true));
-        // Nothing outlives the mount, so the scratch folder needs no entry elsewhere.
+        let mut hooks = OneOfMany {
+            screen,
+            record,
+            variant,
+        };
+        let measured = match workload {
+            Some(plan) => self.over_time(survey, confirmed, &plan, &mut hooks)?,
+            None => self.cells(survey, confirmed, &mut hooks)?,
+        };
+        self.ended.extend(measured.run.ended);
+        Ok(session::with_variant(record, variant, &measured))
+    }
+
+    /// Measures cells. Nothing outlives the mount, so the scratch folder needs no entry elsewhere.
+    fn cells(
+        &self,
+        survey: Survey,
+        confirmed: Option<(&str, bool)>,
+        hooks: &mut OneOfMany<'_, '_>,
+    ) -> anyhow::Result<Record> {
         let (mut measured, places) =
             session::prepare(self.root, survey, confirmed, None, self.stop)?;
         let pace = Pace {
@@ -238,18 +265,27 @@ impl Run<'_> {
         });
         let tracing = tracing(&self.args.measure);
         let mut bench = Bench::new(self.root, &mut measured, places, stop, tracing, stalled)?;
-        let mut hooks = OneOfMany {
-            screen,
-            record,
-            variant,
-        };
-        session::run(&mut measured, &mut bench, &pace, &mut hooks)?;
-        self.ended.extend(measured.run.ended);
-        Ok(session::with_variant(record, variant, &measured))
+        session::run(&mut measured, &mut bench, &pace, hooks)?;
+        Ok(measured)
+    }
+
+    /// Runs a workload over time; like [`Run::cells`].
+    fn over_time(
+        &self,
+        survey: Survey,
+        confirmed: Option<(&str, bool)>,
+        plan: &WorkloadPlan,
+        watch: &mut OneOfMany<'_, '_>,
+    ) -> anyhow::Result<Record> {
+        let (mut measured, mut grounds) =
+            session::prepare_workloads(self.root, survey, confirmed, None, self.stop)?;
+        let (root, stop) = (self.root, self.stop);
+        session::run_workloads(root, &mut measured, &mut grounds, plan, stop, watch)?;
+        Ok(measured)
     }
 }
 
-/// Saves the whole lab's record after each round of a variant.
+/// Saves the whole lab's record after each round or stretch of a variant.
 struct OneOfMany<'a, 's> {
     screen: &'a mut Screen<'s>,
     record: &'a Record,
@@ -272,5 +308,20 @@ impl Hooks for OneOfMany<'_, '_> {
 
     fn interrupted(&self) -> bool {
         self.screen.interrupted()
+    }
+}
+
+impl TimelineWatch for OneOfMany<'_, '_> {
+    fn tick(&mut self, progress: &TimelineProgress<'_>) {
+        self.screen.tick(progress);
+    }
+
+    fn stalled(&mut self, what: &str, over: Duration) {
+        self.screen.stalled(what, over);
+    }
+
+    fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {
+        let all = session::with_variant(self.record, self.variant, record);
+        self.screen.after_stretch(&all)
     }
 }

@@ -72,7 +72,9 @@ pub fn since(after: &BlockStat, before: &BlockStat) -> Option<BlockStat> {
 }
 
 /// Where a device's counting is switched off, if it is (`queue/iostats` in
-/// Documentation/ABI/stable/sysfs-block): all of its counters then stand still.
+/// Documentation/ABI/stable/sysfs-block): all of its counters then stand still. Drivers without
+/// request queues count all the same (bio_start_io_acct() in block/blk-core.c), so zram shows 0 there
+/// and counts; of them, dm and md heed the switch (drivers/md/dm.c, drivers/md/md.c).
 pub fn switched_off(root: &Root, dev: DevId) -> Option<PathBuf> {
     let device = root.sys.join(format!("dev/block/{dev}"));
     // A partition has no queue of its own: its disk's folder is the one above, links resolved.
@@ -81,7 +83,11 @@ pub fn switched_off(root: &Root, dev: DevId) -> Option<PathBuf> {
         .iter()
         .find_map(|path| fs::canonicalize(path).ok())?;
     let text = fs::read_to_string(&switch).ok()?;
-    (text.trim() == "0").then_some(switch)
+    let disk = switch.parent()?.parent()?;
+    let heeds_it = ["mq", "dm", "md"]
+        .iter()
+        .any(|kind| disk.join(kind).exists());
+    (heeds_it && text.trim() == "0").then_some(switch)
 }
 
 #[cfg(test)]
@@ -170,6 +176,7 @@ mod tests {
         fs::create_dir_all(disk.join("queue")).unwrap();
         fs::write(disk.join("queue/iostats"), "1\n").unwrap();
         fs::create_dir_all(disk.join("sda1")).unwrap();
+        fs::create_dir_all(disk.join("mq")).unwrap();
         let devices = tree.path().join("dev/block");
         fs::create_dir_all(&devices).unwrap();
         std::os::unix::fs::symlink(&disk, devices.join("8:0")).unwrap();
@@ -182,6 +189,9 @@ mod tests {
             }
         }
         assert_eq!(switched_off(&root, DevId { major: 9, minor: 0 }), None);
+        // A driver without request queues counts whatever the switch says.
+        fs::remove_dir(disk.join("mq")).unwrap();
+        assert_eq!(switched_off(&root, DevId { major: 8, minor: 0 }), None);
     }
 
     proptest! {

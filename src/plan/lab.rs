@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::profile::{Keys, ProfileError, parse_error, read};
+use super::profile::{Keys, ProfileError, WorkloadTable, parse_error, read};
 use super::settings::Options;
 use crate::model::variant::{Remedy, Variant};
 
 /// The profiles that the program carries, in the order in which they are listed.
-pub const BUILT_IN: [(&str, &str); 7] = [
+pub const BUILT_IN: [(&str, &str); 9] = [
     (
         "journal-modes",
         include_str!("../../profiles/lab/journal-modes.toml"),
@@ -26,6 +26,14 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     (
         "vendor-note-remedies",
         include_str!("../../profiles/lab/vendor-note-remedies.toml"),
+    ),
+    (
+        "checkpoint-tour",
+        include_str!("../../profiles/lab/checkpoint-tour.toml"),
+    ),
+    (
+        "ordered-vs-writeback",
+        include_str!("../../profiles/lab/ordered-vs-writeback.toml"),
     ),
 ];
 
@@ -54,6 +62,9 @@ struct File {
     question: String,
     #[serde(default)]
     cells: Keys,
+    /// In place of cells.
+    #[serde(default)]
+    workload: WorkloadTable,
     #[serde(default)]
     variant: Vec<One>,
     #[serde(default)]
@@ -162,7 +173,10 @@ pub fn parse(name: &str, text: &str) -> Result<LabProfile, ProfileError> {
         name: name.to_owned(),
         about: file.about,
         question: file.question,
-        options: file.cells.options(),
+        options: Options {
+            workload: file.workload.options(),
+            ..file.cells.options()
+        },
         variants,
         remedies: file.remedy,
     })

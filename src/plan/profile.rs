@@ -159,7 +159,7 @@ pub(super) struct Keys {
 /// The table `[workload]`, with the names of the command line's options.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WorkloadTable {
+pub(super) struct WorkloadTable {
     kind: Option<One<WorkloadKind>>,
     clients: Option<One<u32>>,
     group_commit: Option<One<bool>>,
@@ -175,7 +175,8 @@ struct WorkloadTable {
 }
 
 impl WorkloadTable {
-    fn options(self) -> WorkloadOptions {
+    /// What it sets.
+    pub(super) fn options(self) -> WorkloadOptions {
         WorkloadOptions {
             kind: self.kind.map(|one| one.0),
             clients: self.clients.map(|one| one.0),

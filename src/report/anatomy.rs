@@ -385,7 +385,7 @@ mod tests {
         let mut record = traced(&[4096]);
         record.cells[0].traced.as_mut().unwrap().counted = BlockStat::default();
         let text = render(&record, &style(Some(120)));
-        assert!(text.contains("journal          24.0"), "{text}");
+        assert!(text.contains("journal  24.0"), "{text}");
         let anatomy = text.split("Anatomy").nth(1).unwrap();
         assert!(!anatomy.contains("counted "), "{text}");
         assert!(!text.contains("apart"), "{text}");

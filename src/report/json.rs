@@ -47,6 +47,10 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
         if !record.timelines.is_empty() {
             let over_time = [
                 (
+                    "standings",
+                    serde_json::to_value(timeline::standing::standings(record))?,
+                ),
+                (
                     "checkpoints",
                     serde_json::to_value(timeline::checkpoint::checkpoint_figures(record))?,
                 ),

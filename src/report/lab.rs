@@ -9,6 +9,7 @@ use crate::model::units::show_bytes;
 use crate::model::variant::{Lab, Variant};
 
 use super::figures::{UNKNOWN, mib_per_s, ratio};
+use super::timeline;
 use super::view::{Column, Section, Study, Table};
 
 /// From a cell that costs nothing to the one that costs most.
@@ -33,14 +34,23 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
         .map(|r| ranking_table(r, rankings.len()))
         .collect();
     tables.extend(gains_table(&gains(record)));
+    let over_time = timeline::side_by_side(study);
+    facts.extend(over_time.facts);
+    tables.extend(over_time.tables);
     tables.extend(failures_table(record));
     tables.extend(commands_table(record));
     Section {
         path: String::new(),
         title: format!("{} ({})", lab.question, lab.profile),
         facts,
-        answers: rankings.iter().filter_map(answer).collect(),
+        answers: rankings
+            .iter()
+            .filter_map(answer)
+            .chain(over_time.answers)
+            .collect(),
         tables,
+        charts: over_time.charts,
+        notes: over_time.notes,
         why: dangers(study),
         ..Section::default()
     }

@@ -163,6 +163,7 @@ impl Table {
 }
 
 /// A line of text.
+#[derive(PartialEq)]
 pub(super) struct Line {
     /// What is said.
     pub(super) text: String,

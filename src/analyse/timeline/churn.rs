@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::analyse::interval::Interval;
+use crate::analyse::ratio::{Work, ratio};
 use crate::model::cell::WorkloadKind;
 use crate::model::record::Record;
 use crate::model::timeline::Timeline;
@@ -38,6 +39,8 @@ pub struct ChurnedDevice {
     pub redundant_bytes: u64,
     /// `redundant_bytes` over the bytes that the program wrote.
     pub redundant_share: f64,
+    /// The same with its interval, from repetitions; none of too few.
+    pub redundant_to_written: Option<Interval>,
     /// Bytes in a second while the workload ran.
     pub mean_bytes_per_s: f64,
     /// The same with its interval; none where the device wrote too seldom for one.
@@ -82,6 +85,18 @@ fn device(timelines: &[&Timeline], user_bytes: u64) -> Option<ChurnedDevice> {
     let settling_bytes = written(|line| &line.settling)?;
     let redundant_bytes = running_bytes + settling_bytes;
     let share = redundant_bytes as f64 / user_bytes as f64;
+    let sectors = |traffic: &[DeviceTraffic]| traffic.first().map(|d| d.counted.write_sectors);
+    let pairs: Option<Vec<(Work, Work)>> = timelines
+        .iter()
+        .map(|line| {
+            let sectors = sectors(&line.devices)? + sectors(&line.settling)?;
+            let work = |amount: u64| Work {
+                amount: amount as f64,
+                elapsed_ns: line.elapsed_ns as f64,
+            };
+            Some((work(sectors * SECTOR_BYTES), work(line.bytes)))
+        })
+        .collect();
     let seconds = timelines.iter().flat_map(|line| {
         let width = 1_000_000_000_u64.checked_div(line.interval_ns).unwrap_or(1);
         bins(line, width as usize, device_bytes)
@@ -93,6 +108,7 @@ fn device(timelines: &[&Timeline], user_bytes: u64) -> Option<ChurnedDevice> {
         settling_bytes,
         redundant_bytes,
         redundant_share: if share.is_finite() { share } else { 0.0 },
+        redundant_to_written: pairs.as_deref().and_then(ratio),
         bytes_per_s: rate(timelines, device_bytes),
         peak_bytes_per_s: seconds.max().map(|bytes| bytes as f64),
     })
@@ -122,6 +138,19 @@ mod tests {
         assert!((device.redundant_share - 421.0 * 512.0 / 200_000.0).abs() < 1e-12);
         assert_eq!(device.peak_bytes_per_s, Some(51_200.0));
         assert!((figures.user_bytes_per_s.unwrap().value - 10_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn repetitions_give_the_share_an_interval() {
+        let line = |sectors: u64| with_device(timeline(churn(), &[1; 20]), &[sectors; 20], 0);
+        let lines = [line(1), line(2), line(3)];
+        let figures = figures(&lines.iter().collect::<Vec<_>>()).unwrap();
+        let device = figures.device.unwrap();
+        let share = device.redundant_to_written.unwrap();
+        // Of 1000 bytes a file, 512 to 1536 were written again.
+        assert!((device.redundant_share - 1.024).abs() < 1e-9);
+        assert!(share.covers(1.024) && share.covers(0.512), "{share:?}");
+        assert!(!share.covers(10.0), "{share:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod dip;
 #[cfg(test)]
 pub(crate) mod made;
 pub mod rate;
+pub mod standing;
 pub mod steady;
 pub mod wal;
 

@@ -66,7 +66,7 @@ pub fn commits(
         let series = Series::new(course, stage.origin_ns, phases);
         let shared = &shared;
         actors.push(Box::new(move || {
-            Made::Client(shared.client(client, series))
+            Made::Client(Box::new(shared.client(client, series)))
         }));
     }
     if let Some(background) = background {
@@ -82,7 +82,7 @@ pub fn commits(
 
 /// What an actor gave.
 enum Made {
-    Client(Result<Series, EngineError>),
+    Client(Box<Result<Series, EngineError>>),
     Dirtied(Result<Dirtied, EngineError>),
     Checkpointed(Checkpointed),
 }
@@ -93,7 +93,7 @@ fn add_up(made: Vec<Made>, origin_ns: u64) -> Result<Counted, EngineError> {
     let mut checkpointed = None;
     for one in made {
         match one {
-            Made::Client(series) => clients.push(series?),
+            Made::Client(series) => clients.push((*series)?),
             Made::Dirtied(pages) => dirtied = Some(pages?),
             Made::Checkpointed(phases) => checkpointed = Some(phases),
         }

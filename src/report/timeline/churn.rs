@@ -61,6 +61,7 @@ fn table(figures: &ChurnFigures) -> Table {
         or_unknown(device.and_then(|d| Some(mib_per_s(d.peak_bytes_per_s?)))),
         or_unknown(device.map(|d| show_amount(d.redundant_bytes))),
         or_unknown(device.map(|d| small_percent(d.redundant_share))),
+        spread(device.and_then(|d| d.redundant_to_written)),
     ];
     Table {
         caption:
@@ -77,6 +78,7 @@ fn table(figures: &ChurnFigures) -> Table {
             Column::number("peak MiB/s", 2),
             Column::number("redundant", 0),
             Column::number("of written", 0),
+            Column::number("±", 1),
         ],
         rows: vec![row],
     }

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod churn;
+mod variants;
 mod wal;
 
 use crate::analyse::interval::Interval;
@@ -10,6 +11,8 @@ use crate::analyse::timeline::steady::Steadiness;
 use crate::model::record::Target;
 use crate::model::timeline::{Checkpoint, Timeline, Workload};
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
+
+pub(super) use variants::side_by_side;
 
 use super::figures::{UNKNOWN, percent, spread, things};
 use super::view::{Chart, Column, Line, Study, Table, Trace};
