@@ -2,6 +2,11 @@
 # Measures one cell on one loop device with syncprof and with fio, in alternating pairs, and prints
 # a table of both with the median of the ratios. Run as root; needs fio and jq. It judges nothing.
 #
+# A device's speed drifts, and a program is not to blame for it: "outside" is a program's mean latency
+# less the mean time that the device's own counters (fields 5 and 8 of its stat file, see
+# Documentation/block/stat.rst) give for its writes in the same run, so what the kernel's upper half
+# and the program themselves cost per write.
+#
 #   tests/against-fio.sh [PAIRS] [SECONDS] [SIZE] [FOLDER]
 #
 # FIO_OPTIONS adds options to fio's, such as "--fixedbufs --registerfiles --thread", with which it
@@ -28,7 +33,7 @@ ours() {
     XDG_STATE_HOME="$folder" target/release/syncprof --quiet raw "$node" --sizes "$size" \
         --overwrite --force --confirm "${node#/dev/}" --rounds $((seconds * 1000 / 60)) \
         --budget $((seconds * 2))s --json "$folder/ours.json" >"$folder/table" 2>&1
-    jq -r '.cells[0] | "\(.iops) \(.latency_ns.p50) \(.latency_ns.p99)"' "$folder/ours.json"
+    jq -r '.cells[0] | "\(.iops) \(.latency_ns.p50) \(.latency_ns.mean)"' "$folder/ours.json"
 }
 
 theirs() {
@@ -36,28 +41,44 @@ theirs() {
         --runtime="$seconds" --ioengine=io_uring --direct=1 --sync=dsync --iodepth=1 \
         ${FIO_OPTIONS:-} --clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99 --output-format=json \
         >"$folder/theirs.json"
-    jq -r '.jobs[0].write | "\(.iops) \(.lat_ns.percentile."50.000000")
-        \(.lat_ns.percentile."99.000000")"' "$folder/theirs.json" | tr '\n' ' '
+    jq -r '.jobs[0].write | "\(.iops) \(.lat_ns.percentile."50.000000") \(.lat_ns.mean)"' \
+        "$folder/theirs.json"
 }
 
-printf '%4s  %10s %10s %6s  %8s %8s %6s\n' pair 'IOPS' 'fio IOPS' ratio 'p50 us' 'fio p50' ratio
+# Runs one of both, and adds the device's mean time per write in ns.
+with_device() {
+    before=$(counters)
+    figures=$("$1")
+    echo "$before $(counters) $figures" |
+        awk '{ print $5, $6, $7, ($4 - $2) * 1e6 / ($3 - $1) }'
+}
+
+counters() {
+    awk '{ print $5, $8 }' "/sys/block/${node#/dev/}/stat"
+}
+
+printf '%4s  %8s %8s %6s  %7s %7s %6s  %10s %10s\n' pair IOPS 'fio' ratio 'p50 us' fio ratio \
+    'outside us' fio
 pair=1
 while [ "$pair" -le "$pairs" ]; do
     # Whoever goes first in one pair goes second in the next.
     if [ $((pair % 2)) -eq 1 ]; then
-        a=$(ours)
-        b=$(theirs)
+        a=$(with_device ours)
+        b=$(with_device theirs)
     else
-        b=$(theirs)
-        a=$(ours)
+        b=$(with_device theirs)
+        a=$(with_device ours)
     fi
     echo "$pair $a $b" | tee -a "$folder/pairs" | awk '{
-        printf "%4d  %10.0f %10.0f %6.3f  %8.1f %8.1f %6.3f\n",
-            $1, $2, $5, $2 / $5, $3 / 1000, $6 / 1000, $3 / $6 }'
+        printf "%4d  %8.0f %8.0f %6.3f  %7.1f %7.1f %6.3f  %10.2f %10.2f\n",
+            $1, $2, $6, $2 / $6, $3 / 1e3, $7 / 1e3, $3 / $7, ($4 - $5) / 1e3, ($8 - $9) / 1e3 }'
     pair=$((pair + 1))
 done
 median() {
     awk "{ print $1 }" "$folder/pairs" | sort -g | awk '{ v[NR] = $1 }
         END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
-printf 'median ratio syncprof/fio: IOPS %.3f, p50 %.3f\n' "$(median '$2 / $5')" "$(median '$3 / $6')"
+printf 'median ratio syncprof/fio: IOPS %.3f, p50 %.3f\n' "$(median '$2 / $6')" "$(median '$3 / $7')"
+printf 'median us outside the device: syncprof %.2f, fio %.2f; difference %.1f %% of the latency\n' \
+    "$(median '($4 - $5) / 1e3')" "$(median '($8 - $9) / 1e3')" \
+    "$(median '(($4 - $5) - ($8 - $9)) / $8 * 100')"
