@@ -127,7 +127,7 @@ impl Ground {
                 offset_bytes,
                 size_bytes,
             };
-            image.attach(root, region).map_err(setup)
+            image.attach(root, region, stop).map_err(setup)
         };
         let journal = (journal_bytes > 0).then(|| attach(raw_bytes, journal_bytes));
         Ok(Ground::Image {

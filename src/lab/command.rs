@@ -123,12 +123,15 @@ fn text(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last line that says something; what a program's usage begins is no news.
+/// The last line that says something; what a program's usage begins is no news, but that it is all
+/// that the program has to say.
 fn last_words(said: &str) -> Option<String> {
     let is_usage = |line: &&str| line.to_ascii_lowercase().starts_with("usage");
-    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let before = lines().take_while(|line| !is_usage(line)).last();
-    before.or_else(|| lines().next_back()).map(str::to_owned)
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let usage = "it takes no such options, and says no more than how it is used";
+    let before = lines.clone().take_while(|line| !is_usage(line)).last();
+    let only = lines.next().map(|_| usage);
+    before.or(only).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -149,6 +152,12 @@ mod tests {
         assert_eq!(say("echo full; exit 1", false), Err("sh: full".to_owned()));
         let usage = "echo no such size >&2; echo; echo 'Usage: x' >&2; echo y >&2; exit 1";
         assert_eq!(say(usage, false), Err("sh: no such size".to_owned()));
+        let only_usage = "echo 'Usage: x' >&2; echo '-h | --help' >&2; exit 1";
+        assert!(
+            say(only_usage, false)
+                .unwrap_err()
+                .contains("no such options")
+        );
         let missing = run(&["no-such-mkfs".to_owned()], &AtomicBool::new(false));
         assert!(matches!(missing, Err(CommandError::Missing(_))));
     }

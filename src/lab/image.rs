@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::statvfs::statvfs;
 
+use super::command;
 use crate::model::units::show_amount;
 use crate::scratch;
 use crate::sys::loopdev::LoopDevice;
@@ -46,6 +47,12 @@ pub enum ImageError {
         /// What it said.
         source: io::Error,
     },
+    /// There are no loop devices to be had.
+    #[error(
+        "this kernel has no loop devices: there is no loop-control in /dev, also after `modprobe \
+         loop`; use --device"
+    )]
+    NoLoop,
     /// A signal came while it was written.
     #[error("interrupted while the image was written")]
     Interrupted,
@@ -110,15 +117,30 @@ impl Image {
         })
     }
 
-    /// A loop device over a part of it.
-    pub fn attach(&self, root: &Root, region: Region) -> Result<LoopDevice, ImageError> {
+    /// A loop device over a part of it. Where the driver is a module that nobody loaded yet, it is.
+    pub fn attach(
+        &self,
+        root: &Root,
+        region: Region,
+        stop: &AtomicBool,
+    ) -> Result<LoopDevice, ImageError> {
         let fd = self.file.as_fd();
-        LoopDevice::attach(root, fd, region.offset_bytes, region.size_bytes).map_err(|source| {
-            ImageError::Kernel {
+        let attach = || LoopDevice::attach(root, fd, region.offset_bytes, region.size_bytes);
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let mut attached = attach();
+        if attached.as_ref().is_err_and(is_missing) {
+            let words = ["modprobe", "-q", "loop"].map(str::to_owned);
+            // What came of it, the next try tells.
+            let _ = command::run(&words, stop);
+            attached = attach();
+        }
+        attached.map_err(|source| match is_missing(&source) {
+            true => ImageError::NoLoop,
+            false => ImageError::Kernel {
                 what: "attach a loop device to the image",
                 folder: self.folder.clone(),
                 source,
-            }
+            },
         })
     }
 }

@@ -106,7 +106,8 @@ const RECIPES: [Recipe; 11] = [
         "exfat",
         "mkfs.exfat",
         "exfatprogs",
-        &["-q"],
+        // It has no option to be quiet.
+        &[],
         ExternalJournal::None,
     ),
 ];
