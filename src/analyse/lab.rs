@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::{Kind, explanations};
 use super::gap::{Gap, gaps};
 use super::interval::Interval;
 use crate::model::cell::{FileState, Method};
@@ -37,6 +38,9 @@ pub struct Row {
     pub ratio: Option<Interval>,
     /// Its interval and the best one's overlap: this run could see no difference.
     pub is_best: bool,
+    /// Some of its writes ended without a flush or FUA before a volatile cache
+    /// ([`Kind::Danger`]), so that they are not what the others' are: it is no candidate for the best.
+    pub is_undurable: bool,
 }
 
 /// What a variant did at one size.
@@ -51,6 +55,11 @@ pub struct Figure {
 /// The rankings of a lab's record: one for each state and method that was measured, in their order.
 pub fn rankings(record: &Record) -> Vec<Ranking> {
     let gaps = gaps(record);
+    let dangers: Vec<String> = explanations(record)
+        .into_iter()
+        .filter(|explanation| explanation.kind == Kind::Danger)
+        .flat_map(|explanation| explanation.cells)
+        .collect();
     let mut questions: Vec<(FileState, Method)> = Vec::new();
     for cell in &record.cells {
         if let Some(state) = cell.spec.file_state {
@@ -60,11 +69,17 @@ pub fn rankings(record: &Record) -> Vec<Ranking> {
             }
         }
     }
-    let rank = |(state, method)| ranking(record, &gaps, state, method);
+    let rank = |(state, method)| ranking(record, &gaps, &dangers, state, method);
     questions.into_iter().map(rank).collect()
 }
 
-fn ranking(record: &Record, gaps: &[Gap], file_state: FileState, method: Method) -> Ranking {
+fn ranking(
+    record: &Record,
+    gaps: &[Gap],
+    dangers: &[String],
+    file_state: FileState,
+    method: Method,
+) -> Ranking {
     let cells = || {
         record.cells.iter().filter(move |cell| {
             cell.spec.file_state == Some(file_state) && cell.spec.axes.method == method
@@ -106,13 +121,17 @@ fn ranking(record: &Record, gaps: &[Gap], file_state: FileState, method: Method)
                 ratio: mean_ratio(&figures),
                 figures,
                 is_best: false,
+                is_undurable: cells()
+                    .filter(|cell| cell.spec.target == target.id)
+                    .any(|cell| dangers.contains(&cell.spec.id)),
             }
         })
         .collect();
     let key = |row: &Row| row.ratio.map_or(f64::INFINITY, |ratio| ratio.value);
     rows.sort_by(|one, other| key(one).total_cmp(&key(other)));
-    if let Some(best) = rows.first().and_then(|row| row.ratio) {
-        for row in &mut rows {
+    let best = rows.iter().find(|row| !row.is_undurable);
+    if let Some(best) = best.and_then(|row| row.ratio) {
+        for row in rows.iter_mut().filter(|row| !row.is_undurable) {
             row.is_best = row.ratio.is_some_and(|ratio| ratio.low <= best.high);
         }
     }

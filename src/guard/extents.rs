@@ -45,9 +45,9 @@ fn judge_mount(mount: &MountFacts) -> Result<DevId, NoExtents> {
     if !matches!(mount.fs_type.as_str(), "ext2" | "ext3" | "ext4" | "xfs") {
         return Err(NoExtents::new(
             format!(
-                "{} at {} is none of the filesystems whose files have fixed blocks on one device \
-                 (ext2, ext3, ext4, XFS)",
-                mount.fs_type, mount.mount_point
+                "{} is none of the filesystems whose files have fixed blocks on one device (ext2, \
+                 ext3, ext4, XFS)",
+                mount.fs_type
             ),
             OTHER_BASELINE,
         ));

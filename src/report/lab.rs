@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::analyse::explain::Kind;
 use crate::analyse::lab::{Figure, Gain, Ranking, Row, gains, rankings};
-use crate::model::record::Record;
+use crate::model::record::{Record, Target};
 use crate::model::units::show_bytes;
 use crate::model::variant::{Lab, Variant};
 
@@ -16,6 +16,8 @@ use super::view::{Column, Section, Study, Table};
 const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
 /// What stands where nothing was measured.
 const NOTHING: &str = "-";
+/// The place of a variant whose writes were not made durable.
+const UNDURABLE: &str = "!";
 
 /// The one section of a lab's report.
 pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
@@ -29,6 +31,7 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
                 .to_owned(),
         );
     }
+    facts.extend(buffered(record));
     let mut tables: Vec<Table> = rankings
         .iter()
         .map(|r| ranking_table(r, rankings.len()))
@@ -38,6 +41,7 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
     facts.extend(over_time.facts);
     tables.extend(over_time.tables);
     tables.extend(failures_table(record));
+    tables.extend(one_sided_table(record));
     tables.extend(commands_table(record));
     Section {
         path: String::new(),
@@ -66,14 +70,14 @@ fn dangers(study: &Study<'_>) -> Vec<String> {
     found.collect()
 }
 
-/// Who is best, and who may be as good.
+/// Who is best, who may be as good, and who is out of the running.
 fn answer(ranking: &Ranking) -> Option<String> {
-    let best = ranking.rows.first().filter(|row| row.ratio.is_some())?;
-    let others: Vec<&str> = ranking.rows[1..]
-        .iter()
-        .filter(|row| row.is_best)
-        .map(|row| row.variant.as_str())
-        .collect();
+    let names = |is_one: &dyn Fn(&&Row) -> bool| {
+        let rows = ranking.rows.iter().filter(is_one);
+        let names: Vec<&str> = rows.map(|row| row.variant.as_str()).collect();
+        names.join(", ")
+    };
+    let best = ranking.rows.iter().find(|row| row.is_best)?;
     let mut text = format!(
         "{} {}: {} comes closest to the device, raw/file {}",
         ranking.method,
@@ -81,12 +85,16 @@ fn answer(ranking: &Ranking) -> Option<String> {
         best.variant,
         ratio(best.ratio),
     );
+    let others = names(&|row| row.is_best && row.variant != best.variant);
+    let undurable = names(&|row| row.is_undurable);
+    // Writing to a String cannot fail.
     if !others.is_empty() {
-        // Writing to a String cannot fail.
+        let _ = write!(text, "; no difference that this run could see to {others}");
+    }
+    if !undurable.is_empty() {
         let _ = write!(
             text,
-            "; no difference that this run could see to {}",
-            others.join(", ")
+            "; left out, since their writes were not made durable: {undurable}"
         );
     }
     Some(text)
@@ -107,15 +115,16 @@ fn ranking_table(ranking: &Ranking, of: usize) -> Table {
         columns.push(Column::text("heat", 2));
     }
     let mut rank = 0;
+    let mut before = 0;
     let rows = ranking
         .rows
         .iter()
-        .enumerate()
-        .map(|(index, row)| {
+        .map(|row| {
             // Those that can't be told from the best share its place.
-            if row.ratio.is_some() && !row.is_best {
-                rank = index;
+            if !row.is_best {
+                rank = before;
             }
+            before += usize::from(!row.is_undurable);
             let mut texts = vec![place(row, rank), row.variant.clone()];
             for figure in &row.figures {
                 texts.extend(figures(figure, worst));
@@ -127,10 +136,14 @@ fn ranking_table(ranking: &Ranking, of: usize) -> Table {
         1 => String::new(),
         _ => format!("{} {}: ", ranking.method, ranking.file_state),
     };
+    let undurable = match ranking.rows.iter().any(|row| row.is_undurable) {
+        true => "; !: not made durable, see the dangers below",
+        false => "",
+    };
     Table {
         caption: format!(
             "{question}throughput, and how many times the raw device's, taken in the same rounds; \
-             ranked by it over all sizes; the darker, the more it costs"
+             ranked by it over all sizes; the darker, the more it costs{undurable}"
         ),
         columns,
         rows,
@@ -139,6 +152,7 @@ fn ranking_table(ranking: &Ranking, of: usize) -> Table {
 
 fn place(row: &Row, rank: usize) -> String {
     match row.ratio {
+        _ if row.is_undurable => UNDURABLE.to_owned(),
         Some(_) => (rank + 1).to_string(),
         None => NOTHING.to_owned(),
     }
@@ -228,6 +242,32 @@ fn failures_table(record: &Record) -> Option<Table> {
     })
 }
 
+/// Those that cached what was to be written directly, a line each.
+fn buffered(record: &Record) -> impl Iterator<Item = String> {
+    record.targets.iter().filter_map(|target| {
+        Some(format!(
+            "{}: writes were buffered although direct I/O was asked for: {}",
+            target.variant.as_ref()?.name,
+            target.buffered.as_ref()?
+        ))
+    })
+}
+
+/// Those that could be compared with nothing.
+fn one_sided_table(record: &Record) -> Option<Table> {
+    let row = |target: &Target| {
+        let variant = target.variant.as_ref()?;
+        let why = target.baseline.as_ref()?.reason.clone()?;
+        Some(vec![variant.name.clone(), why])
+    };
+    let rows: Vec<Vec<String>> = record.targets.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Measured without a raw side; on an image (--image), each has one".to_owned(),
+        columns: vec![Column::text("variant", 0), Column::wrapping("why")],
+        rows,
+    })
+}
+
 fn commands_table(record: &Record) -> Option<Table> {
     let rows: Vec<Vec<String>> = variants(record)
         .filter(|variant| !variant.commands.is_empty())
@@ -243,8 +283,9 @@ fn commands_table(record: &Record) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use crate::model::cell::FileState;
-    use crate::model::fixture::Builder;
-    use crate::model::record::{BaselineKind, Record};
+    use crate::model::fixture::{Builder, DISK, PARTITION};
+    use crate::model::record::{BaselineKind, Record, Slice, Target};
+    use crate::model::traffic::{BlockStat, DeviceTraffic};
     use crate::model::variant::{Lab, Remedy, Side, Variant};
     use crate::report::{Style, json, render};
 
@@ -305,6 +346,67 @@ mod tests {
         );
         assert!(text.contains("+98 %") && text.contains("+80 %"), "{text}");
         assert!(text.contains("Absolute figures are the image's"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_made_durable_is_no_candidate() {
+        let mut record = record();
+        let at = |record: &Record, name: &str| {
+            let is_it = |target: &Target| target.variant.as_ref().is_some_and(|v| v.name == name);
+            record.targets.iter().position(is_it).unwrap()
+        };
+        let undurable = at(&record, "variant b");
+        let id = record.targets[undurable].id.clone();
+        let cell = record.cells.iter_mut().find(|cell| cell.spec.target == id);
+        let cell = cell.unwrap();
+        let counted = |dev, slice: &Slice| DeviceTraffic {
+            dev,
+            counted: BlockStat {
+                writes: slice.ops,
+                write_sectors: slice.bytes / 512,
+                ..BlockStat::default()
+            },
+        };
+        for slice in &mut cell.slices {
+            slice.devices = [PARTITION, DISK].map(|dev| counted(dev, slice)).into();
+        }
+        for device in &mut record.targets[undurable].stack {
+            device.write_cache = Some("write back".to_owned());
+            device.fua = Some(false);
+        }
+        let text = render(&record, &Style::default());
+        assert!(text.contains("variant c comes closest"), "{text}");
+        assert!(
+            text.contains("left out, since their writes were not made durable: variant b"),
+            "{text}"
+        );
+        assert!(text.contains("   !  variant b"), "{text}");
+        assert!(
+            text.contains("1  variant c") && text.contains("2  variant a"),
+            "{text}"
+        );
+        assert!(text.contains("Danger: variant b: 4K append"), "{text}");
+    }
+
+    #[test]
+    fn one_sided_and_buffered_variants_are_told() {
+        let mut record = record();
+        for target in record.targets.iter_mut().filter(|target| target.id == "a") {
+            target.buffered = Some("a caches".to_owned());
+            let baseline = target.baseline.as_mut().unwrap();
+            baseline.kind = BaselineKind::None;
+            baseline.target = None;
+            baseline.reason = Some("its blocks move".to_owned());
+        }
+        let text = render(&record, &Style::default());
+        assert!(
+            text.contains("direct I/O was asked for: a caches"),
+            "{text}"
+        );
+        assert!(
+            text.contains("without a raw side") && text.contains("its blocks move"),
+            "{text}"
+        );
     }
 
     #[test]

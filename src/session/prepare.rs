@@ -134,7 +134,7 @@ fn prepare_directory(
     for (file_state, bytes, files) in file_sets(&specs) {
         scratch.lay_out(file_state, files, bytes, record.run.seed, stop)?;
     }
-    record.targets[index].buffered = ignores_direct(&scratch, &specs)?;
+    record.targets[index].buffered = ignores_direct(&scratch, &specs, mount)?;
     let mut places = Vec::new();
     if wants_extents {
         match grant_extents(root, &scratch, mount)? {
@@ -150,8 +150,16 @@ fn prepare_directory(
     Ok(places)
 }
 
+/// Filesystems that write through the page cache whatever the flag, and empty it behind the write, so
+/// that nobody can see it there (nilfs_direct_IO() in fs/nilfs2/inode.c).
+const READS_DIRECT: [&str; 1] = ["nilfs2"];
+
 /// Why direct writes to the scratch files are none, if cells ask for them and they aren't.
-fn ignores_direct(scratch: &Scratch, specs: &[CellSpec]) -> Result<Option<String>, SetupError> {
+fn ignores_direct(
+    scratch: &Scratch,
+    specs: &[CellSpec],
+    mount: &MountFacts,
+) -> Result<Option<String>, SetupError> {
     let Some(spec) = specs
         .iter()
         .filter(|spec| spec.axes.direct)
@@ -163,6 +171,19 @@ fn ignores_direct(scratch: &Scratch, specs: &[CellSpec]) -> Result<Option<String
         return Ok(None);
     };
     let unit_bytes = spec.axes.size_bytes.max(4096).min(file.span_bytes());
+    direct_ignored(file, mount, unit_bytes)
+}
+
+/// Why direct writes of `unit_bytes` to a file go through the page cache, if they do.
+pub(super) fn direct_ignored(
+    file: &ScratchFile,
+    mount: &MountFacts,
+    unit_bytes: u64,
+) -> Result<Option<String>, SetupError> {
+    let fs_type = mount.fs_type.as_str();
+    if READS_DIRECT.contains(&fs_type) {
+        return Ok(Some(format!("{fs_type} takes O_DIRECT for reads alone")));
+    }
     file.direct_ignored(unit_bytes).map_err(|error| {
         SetupError::Cannot(format!(
             "cannot try O_DIRECT on {}: {error}",

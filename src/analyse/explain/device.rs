@@ -25,7 +25,7 @@ pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
         let device = flush_device(case, counted);
         let is_volatile =
             device.is_some_and(|device| device.write_cache.as_deref() == Some(WRITE_BACK));
-        // A FUA write needs no flush.
+        // A FUA write needs no flush, and no counter tells it.
         let has_fua = device.is_none_or(|device| device.fua != Some(false));
         cell.spec.role == Role::File
             && cell.spec.axes.method != Method::None
@@ -33,22 +33,26 @@ pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
                 .flushes_per_write
                 .is_some_and(|flushes| flushes < NO_FLUSHES)
             && is_volatile
-            && (option.is_some() || !has_fua)
-            && cell
-                .traced
-                .as_ref()
-                .is_none_or(|traced| fua_requests(traced) == 0)
+            && match &cell.traced {
+                Some(traced) if fua_requests(traced) > 0 => false,
+                Some(traced) if shows_all(traced) => true,
+                _ => option.is_some() || !has_fua,
+            }
     });
     let (cell, counted) = quoted(&found)?;
     let device = flush_device(case, counted)?;
     let why = option.map_or_else(
-        || "something between drops them".to_owned(),
+        || "the filesystem sends none, or something between drops them".to_owned(),
         |option| format!("the filesystem is mounted with {option}"),
     );
+    let no_fua = match &cell.traced {
+        Some(traced) if shows_all(traced) => " and without FUA",
+        _ => "",
+    };
     let text = format!(
-        "{} writes through {} ended with {} flushes per write, although the cache of {} is {WRITE_BACK}: \
-         {why}. A power failure loses writes that were acknowledged, and can damage the filesystem. \
-         Let it flush, unless the cache is known to survive power loss.",
+        "{} writes through {} ended with {} flushes per write{no_fua}, although the cache of {} is \
+         {WRITE_BACK}: {why}. A power failure loses writes that were acknowledged, and can damage \
+         the filesystem. Let it flush, unless the cache is known to survive power loss.",
         name(cell),
         case.filesystem(),
         digits3(counted.flushes_per_write?),
@@ -59,6 +63,12 @@ pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
 
 fn fua_requests(traced: &Traced) -> u64 {
     traced.classes.iter().map(|class| class.fua_requests).sum()
+}
+
+/// As many requests were traced as there were writes, so that what none of them shows was not there.
+fn shows_all(traced: &Traced) -> bool {
+    let requests: u64 = traced.classes.iter().map(|class| class.requests).sum();
+    traced.ops > 0 && traced.lost_events == 0 && requests >= traced.ops
 }
 
 fn flush_device<'a>(case: &Case<'a>, counted: &Amplification) -> Option<&'a DeviceFacts> {

@@ -6,6 +6,8 @@ use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
 use crate::model::fixture::{Builder, DISK, PerWrite};
 use crate::model::record::{BaselineKind, Handed, Record};
+use crate::model::trace::{Class, ClassTraffic, Traced};
+use crate::model::traffic::BlockStat;
 
 /// A plain overwrite.
 const IN_PLACE: PerWrite = PerWrite {
@@ -48,6 +50,30 @@ fn says(record: &Record, kind: Kind, parts: &[&str]) {
         explanation.kind == kind && parts.iter().all(|part| explanation.text.contains(part))
     });
     assert!(found, "{parts:?} is not in {all:#?}");
+}
+
+/// What tracing saw of 100 writes: so many requests, so many of them with FUA.
+fn seen(requests: u64, fua_requests: u64) -> Traced {
+    Traced {
+        dev: DISK,
+        slices: 1,
+        ops: 100,
+        bytes: 409_600,
+        elapsed_ns: 1_000_000,
+        events: 400,
+        lost_events: 0,
+        classes: vec![ClassTraffic {
+            class: Class::Data,
+            requests,
+            fua_requests,
+            bytes: 409_600,
+        }],
+        counted: BlockStat::default(),
+        phase_ops: 0,
+        phases: Vec::new(),
+        phase_latency_ns: 0.0,
+        typical: Vec::new(),
+    }
 }
 
 #[test]
@@ -224,8 +250,20 @@ fn a_cache_that_nobody_flushes_is_a_danger_and_comes_first() {
     says(
         &with("rw", false, "write back", 0),
         Kind::Danger,
-        &["something between"],
+        &["sends none, or something between"],
     );
+    // Where the device has FUA, only its events tell that it was not asked for.
+    let mut traced = with("rw", true, "write back", 0);
+    traced.cells[0].traced = Some(seen(100, 0));
+    says(
+        &traced,
+        Kind::Danger,
+        &["0 flushes per write and without FUA", "sends none"],
+    );
+    for harmless in [seen(100, 1), seen(99, 0)] {
+        traced.cells[0].traced = Some(harmless);
+        assert_eq!(find(&traced, "A power failure"), None);
+    }
     // FUA writes need no flush, nor does a cache that is none.
     for harmless in [
         with("rw", true, "write back", 0),

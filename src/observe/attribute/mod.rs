@@ -14,6 +14,11 @@ use crate::model::trace::{Class, ClassTraffic};
 use crate::model::units::SECTOR_BYTES;
 use pair::{By, Done};
 
+/// Filesystems whose requests for metadata have no `M` flag: the process that commits a write writes
+/// them itself, and they can't be told from its data (lbmStartIO() in fs/jfs/jfs_logmgr.c, write_chunk()
+/// in fs/reiserfs/journal.c; the inode that f2fs writes behind an append).
+const UNMARKED: [&str; 4] = ["f2fs", "jfs", "nilfs2", "reiserfs"];
+
 /// What is known of the writes that were traced.
 #[derive(Clone, Debug)]
 pub struct Scope {
@@ -215,9 +220,15 @@ impl Scope {
             Some(Origin::Jbd2) if self.journal.is_empty() => Class::Journal,
             Some(Origin::Process) => Class::Other,
             _ if done.asked.unwrap_or(done.flags).meta => Class::Metadata,
-            Some(Origin::Own) if self.data_moves => Class::Data,
+            Some(Origin::Own) if self.data_moves && self.marks_metadata() => Class::Data,
             _ => Class::Unknown,
         }
+    }
+
+    /// The filesystem's own blocks are told by their requests' flag.
+    fn marks_metadata(&self) -> bool {
+        let fs_type = self.fs_type.as_deref();
+        fs_type.is_none_or(|fs_type| !UNMARKED.contains(&fs_type))
     }
 
     fn origin(&self, by: By) -> Origin {
@@ -243,7 +254,7 @@ enum Origin {
 /// Is it a thread of the kernel, which may act for anybody? The events tell no more than its name;
 /// one that isn't here counts as another process.
 fn is_kernel_thread(by: By) -> bool {
-    const NAMES: [&[u8]; 12] = [
+    const NAMES: [&[u8]; 16] = [
         b"kworker/",
         b"ksoftirqd/",
         b"swapper/",
@@ -252,6 +263,10 @@ fn is_kernel_thread(by: By) -> bool {
         b"xfsaild/",
         b"xfs-",
         b"btrfs-",
+        b"bch-",
+        b"f2fs_",
+        b"jfs",
+        b"segctord",
         b"flush-",
         b"dmcrypt_write",
         b"kcryptd",

@@ -268,6 +268,18 @@ fn on_btrfs_metadata_dominates_and_moving_data_is_told_by_who_wrote_it() {
 }
 
 #[test]
+fn where_metadata_is_not_marked_nothing_is_called_data_for_who_wrote_it() {
+    for (fs_type, class) in [("btrfs", Class::Data), ("jfs", Class::Unknown)] {
+        let mut stored = stored("btrfs_over");
+        stored.scope.data.clear();
+        stored.scope.data_moves = true;
+        stored.scope.fs_type = Some(fs_type.to_owned());
+        let found = stored.attributed();
+        assert_eq!(of(&found, class).1, 4 * 4096, "{fs_type}");
+    }
+}
+
+#[test]
 fn without_the_journals_place_its_thread_tells_it() {
     let mut stored = stored("ext4_trunc");
     let known = stored.attributed();

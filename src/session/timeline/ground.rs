@@ -13,7 +13,7 @@ use crate::scratch::{Scratch, ScratchFile};
 use crate::session::baseline::{DEVICE, no_baseline};
 use crate::session::counters::{self, Counters};
 use crate::session::place::Place;
-use crate::session::prepare::{cannot_open, take_device};
+use crate::session::prepare::{cannot_open, direct_ignored, take_device};
 use crate::session::survey::{SetupError, Survey};
 use crate::sys::root::Root;
 
@@ -160,7 +160,7 @@ fn ground(
     let mut log_flags = OFlag::O_DSYNC | OFlag::O_DIRECT;
     if let Some(&log) = logs.first() {
         let file = &scratch.all()[log];
-        record.targets[index].buffered = ignores_direct(file)?;
+        record.targets[index].buffered = ignores_direct(file, mount)?;
         // A filesystem that refuses O_DIRECT is told of like one that ignores it.
         if file.open_pass(log_flags).is_err() && record.targets[index].buffered.is_some() {
             log_flags = OFlag::O_DSYNC;
@@ -180,14 +180,9 @@ fn ground(
     })
 }
 
-fn ignores_direct(file: &ScratchFile) -> Result<Option<String>, SetupError> {
+fn ignores_direct(file: &ScratchFile, mount: &MountFacts) -> Result<Option<String>, SetupError> {
     const UNIT_BYTES: u64 = 8 << 10;
-    file.direct_ignored(UNIT_BYTES).map_err(|error| {
-        SetupError::Cannot(format!(
-            "cannot try O_DIRECT on {}: {error}",
-            file.path().display()
-        ))
-    })
+    direct_ignored(file, mount, UNIT_BYTES)
 }
 
 /// The device's side, where the survey planned one and it can be had.
