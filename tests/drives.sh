@@ -1,15 +1,26 @@
 #!/bin/sh
-# Checks what drives are asked, and that views of a write cache which differ are told. Run it as root
-# where the kernel has scsi_debug; name an NVMe drive that nothing uses, and it is looked at too:
+# Checks what drives are asked, that views of a write cache which differ are told, and, on an NVMe drive,
+# what a run wrote against others who count it. Run it as root where the kernel has scsi_debug; name an
+# NVMe drive that nothing uses, and it is looked at too:
 #
 #     tests/drives.sh target/release/syncprof [/dev/nvme1n1]
 #
-# The drive's bytes stay as they are: `raw` writes back what it read. For a moment the kernel's view of
-# its cache is changed, not the drive's. What this machine lacks is named and counted. Exits 1 if a
-# check failed.
+# The drive's bytes stay as they are: `raw`, `validate` and `durability` write back what they read. For a
+# moment the kernel's view of its cache is changed, not the drive's. What this machine lacks is named and
+# counted. Exits 1 if a check failed.
+#
+# Where MACHINE is a command that boots a machine with such a drive, the test runs there, as tests/tour.sh
+# does: for blocks of 512 bytes and 4 KiB, with its cache on and off, it is run once each. What the machine
+# has written to the drive in all is the last line, for the log of what emulates the drive.
 set -u
 
 [ $# -ge 1 ] && [ -x "$1" ] || { echo "usage: $0 BINARY [NVME-DEVICE]" >&2; exit 2; }
+if [ -n "${MACHINE:-}" ]; then
+    nvme_cli=$(command -v nvme) && nvme_cli="--file $nvme_cli"
+    # shellcheck disable=SC2086 # Several words each.
+    exec $MACHINE --file "$0" --file "$1" ${nvme_cli:-} -- \
+        "sh \"\$(command -v ${0##*/})\" \"\$(command -v ${1##*/})\" ${2:-}"
+fi
 [ "$(id -u)" -eq 0 ] || { echo "$0: needs root" >&2; exit 2; }
 syncprof=$(readlink -f "$1")
 nvme=${2:-}
@@ -53,6 +64,7 @@ look() { # NAME
 fact() { grep -q "^ *\"$1\": $2,\{0,1\}\$" "$work/facts"; }
 said() { grep -q "$1" "$work/err"; }
 unsaid() { ! said "$1"; }
+unless() { ! grep -q "$1" "$2"; }
 
 # The kernel's view alone is changed, by the block layer's file.
 kernel_takes_it_for() { # NAME VIEW
@@ -66,6 +78,68 @@ differs() { # WHAT NAME TEXT
     "$syncprof" raw "/dev/$2" --sizes 4k --span 1m --rounds 2 --budget 2s --json "$work/record.json" \
         >"$work/out" 2>"$work/err"
     check "$1: told by raw, exit status $?" said "warning: .*$2: $3"
+}
+
+# What the kernel made the drive do since it was there: writes that have bytes, their bytes, and flushes
+# (Documentation/block/stat.rst; an empty flush is counted as a write too).
+written() {
+    read -r _ _ _ _ writes _ sectors _ _ _ _ _ _ _ _ flushes _ <"/sys/block/$name/stat"
+    echo "$((writes - flushes)) $((sectors * 512)) $flushes"
+}
+# A count of nvme-cli's; nothing without nvme-cli.
+smart() { # FIELD
+    nvme smart-log "$nvme" -o json 2>/dev/null | tr ',{}' '\n\n\n' |
+        sed -n "s/.*\"$1\" *: *\"\{0,1\}\([0-9]*\).*/\1/p" | head -n 1
+}
+# Both numbers differ by no more than that.
+about() { # NUMBER NUMBER SLACK
+    [ $(($1 - $2)) -le "$3" ] && [ $(($2 - $1)) -le "$3" ]
+}
+# Fields of `written` and its like, before and after.
+less() { # AFTER BEFORE
+    echo $(($1 - $2))
+}
+
+# A run, and what was written meanwhile: by the drive's counts in the record, by nvme-cli and by the kernel,
+# who must agree. The drive counts thousands of 512 bytes, rounded up.
+observed() { # VERB ARGUMENT...
+    was=$(written)
+    units=$(smart data_units_written)
+    commands=$(smart host_write_commands)
+    rm -f "$work/record.json"
+    "$syncprof" "$@" --json "$work/record.json" >"$work/out" 2>"$work/err"
+    check "$1: exit status $?" [ -s "$work/record.json" ]
+    now=$(written)
+    kernel_writes=$(less "${now%% *}" "${was%% *}")
+    now=${now#* } was=${was#* }
+    kernel_bytes=$(less "${now% *}" "${was% *}")
+    kernel_flushes=$(less "${now#* }" "${was#* }")
+    if [ -n "$units" ]; then
+        units=$(less "$(smart data_units_written)" "$units")
+        commands=$(less "$(smart host_write_commands)" "$commands")
+        check "$1: the drive counted $commands write commands, the kernel $kernel_writes" [ "$commands" -eq "$kernel_writes" ]
+        check "$1: the drive counted $units units, the kernel $kernel_bytes bytes" about $((units * 512000)) "$kernel_bytes" 512000
+    else
+        cannot "$1: no nvme-cli to compare with"
+    fi
+    own=$(sed 's/.*"drives":\[//' "$work/record.json" | grep -o '"host_written_bytes":[0-9]*' | sed 's/.*://' | tr '\n' ' ')
+    # shellcheck disable=SC2086 # Two numbers, or none.
+    set -- "$1" $own
+    own=$((${3:-0} - ${2:-0}))
+    check "$1: the record has what the drive counted, $own bytes" about "$own" "$kernel_bytes" 512000
+    grep -q "$name counted .* written by hosts" "$work/out"
+    check "$1: and the report tells it" [ $? -eq 0 -o "$kernel_bytes" -eq 0 ]
+    echo "      $kernel_writes writes, $kernel_bytes bytes, $kernel_flushes flushes by the kernel"
+}
+# In the traced slices of each cell, every write was one request, with so many of FUA and of flushes.
+synced() { # FUA FLUSHES
+    grep -o '"traced":{"dev":[^]]*' "$work/record.json" | sed 's/.*"ops":\([0-9]*\),.*"class":"data","requests":\([0-9]*\),"fua_requests":\([0-9]*\),.*"class":"flush","requests":\([0-9]*\),.*/\1 \2 \3 \4/' >"$work/traced"
+    [ -s "$work/traced" ] || return 1
+    while read -r ops requests fua flushes; do
+        echo "      traced: $ops writes: $requests requests, $fua with FUA, $flushes flushes"
+        # A slice's first and last may be cut off.
+        about "$requests" "$ops" 20 && about "$fua" $((ops * $1)) 20 && about "$flushes" $((ops * $2)) 20 || return 1
+    done <"$work/traced"
 }
 
 echo "-- scsi_debug"
@@ -118,18 +192,32 @@ if [ -n "$nvme" ] && [ -b "$nvme" ]; then
     grep -B 4 '"in_use": true' "$work/facts" | grep -q "\"block_bytes\": $block,"
     check "it has the kernel's block of $block" [ $? -eq 0 ]
     before=$(sha256sum <"$nvme")
-    "$syncprof" raw "$nvme" --sizes 64k --span 8m --rounds 20 --budget 30s --json "$work/record.json" \
-        >"$work/out" 2>"$work/err"
-    check "raw: exit status $?" [ -s "$work/record.json" ]
-    check "raw: the drive's bytes are as before" [ "$before" = "$(sha256sum <"$nvme")" ]
+    view=$(cat "/sys/block/$name/queue/write_cache")
+    echo "      kernel: $view, fua $(cat "/sys/block/$name/queue/fua"), blocks of $block;" \
+        "$(nvme get-feature "$nvme" -f 6 2>/dev/null | head -n 1)"
+    small=$([ "$block" -lt 4096 ] && echo "$block,")
+    observed raw "$nvme" --sizes "${small}4k,64k" --span 8m --rounds 20 --budget 30s
     check "raw: its own view is in the report" grep -q "$name itself: write cache" "$work/out"
-    check "raw: so is what it counted" grep -q "$name counted .* written by hosts" "$work/out"
-    units=$(sed 's/.*"drives":\[//' "$work/record.json" | grep -o '"host_written_bytes":[0-9]*' | sed 's/.*://')
-    # shellcheck disable=SC2086 # Two numbers.
-    set -- $units
-    bytes=$(grep -o '"bytes":[0-9]*' "$work/record.json" | head -n 1 | sed 's/.*://')
-    check "raw: it counted ${1:-nothing} before, ${2:-nothing} after, and the cell $bytes written" \
-        [ $((${2:-0} - ${1:-0} + 512000)) -ge "$bytes" ]
+    # Where the kernel flushes, an O_DSYNC write has FUA, or else a flush behind it.
+    flushed=$([ "$view" = "write back" ] && echo 1 || echo 0)
+    fua=$((flushed * $(cat "/sys/block/$name/queue/fua")))
+    check "raw: each O_DSYNC write is a request, $fua FUA, $((flushed - fua)) flushes" synced "$fua" $((flushed - fua))
+    observed raw "$nvme" --sizes 4k --span 8m --rounds 10 --budget 20s --method fdatasync --engine sync
+    check "raw: each write and fdatasync is a request, 0 FUA, $flushed flushes" synced 0 "$flushed"
+    observed validate "$nvme" --claims etcd --budget 10s
+    check "validate: has a verdict" grep -qE "^1 .* (holds|fails|undecided)" "$work/out"
+    check "validate: the drive's own view is in the report" grep -q "$name itself: write cache" "$work/out"
+    observed validate "$nvme" --claims micron-9200 --budget 10s
+    check "validate: another drive's claims are not comparable" grep -q "3 not comparable" "$work/out"
+    if "$syncprof" durability --help >/dev/null 2>&1; then
+        observed durability "$nvme" --budget 20s
+        check "durability: has its findings" grep -q "Does it keep what it acknowledged" "$work/out"
+        check "durability: the drive's own word is among them" unless "drive's own word is not known" "$work/out"
+        grep -A 9 "^question" "$work/out"
+    else
+        cannot "durability: this binary has none"
+    fi
+    check "the drive's bytes are as before" [ "$before" = "$(sha256sum <"$nvme")" ]
     view=$(cat "/sys/block/$name/queue/write_cache")
     if grep -q '"enabled": true' "$work/facts" && [ "$view" = "write back" ]; then
         later "echo '$view' >/sys/block/$name/queue/write_cache"
@@ -145,5 +233,6 @@ else
     cannot "NVMe: no drive was named"
 fi
 
+[ -z "${name:-}" ] || echo "written in all: $(written) (writes, bytes, flushes)"
 echo "$passed passed, $failed failed, $untested not tested here"
 [ $failed -eq 0 ]

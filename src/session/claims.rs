@@ -70,7 +70,8 @@ pub fn survey_claims(root: &Root, wish: Trials) -> Result<Survey, SetupError> {
         seed: wish.seed,
     };
     let mut survey = Survey::begin(root, &mut plain)?;
-    let stack = survey.claim_device(root, &wish.device)?;
+    survey.claim_device(root, &wish.device)?;
+    let stack = survey.ask_drives(root);
     let mut trials = Vec::new();
     for claim in &wish.claims.claims {
         let trial = match trial(&mut survey, &wish, claim, &stack) {

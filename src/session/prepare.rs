@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
-use crate::model::record::{BaselineKind, Record};
+use crate::model::record::{BaselineKind, Level, Note, Record};
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::root::Root;
 
@@ -135,6 +135,7 @@ fn prepare_directory(
         scratch.lay_out(file_state, files, bytes, record.run.seed, stop)?;
     }
     record.targets[index].buffered = ignores_direct(&scratch, &specs, mount)?;
+    record.notes.extend(grows_buffered(id, &specs, mount));
     let mut places = Vec::new();
     if wants_extents {
         match grant_extents(root, &scratch, mount)? {
@@ -172,6 +173,25 @@ fn ignores_direct(
     };
     let unit_bytes = spec.axes.size_bytes.max(4096).min(file.span_bytes());
     direct_ignored(file, mount, unit_bytes)
+}
+
+/// FAT and exFAT write directly within a file, and through the page cache where it grows
+/// (fat_direct_IO() in fs/fat/inode.c, exfat_direct_IO() in fs/exfat/inode.c).
+fn grows_buffered(id: &str, specs: &[CellSpec], mount: &MountFacts) -> Option<Note> {
+    let is_fat = matches!(mount.fs_type.as_str(), "exfat" | "vfat" | "msdos");
+    let grows = |spec: &CellSpec| {
+        let state = spec.file_state.unwrap_or(FileState::Overwrite);
+        spec.axes.direct && !matches!(state, FileState::Overwrite | FileState::Unwritten)
+    };
+    (is_fat && specs.iter().any(grows)).then(|| Note {
+        level: Level::Fallback,
+        target: Some(id.to_owned()),
+        text: format!(
+            "{} writes through the page cache where a file grows, although direct I/O was asked for: so \
+             it is with append, trunc and trunc-each",
+            mount.fs_type
+        ),
+    })
 }
 
 /// Why direct writes of `unit_bytes` to a file go through the page cache, if they do.

@@ -95,12 +95,13 @@ impl Room {
     }
 }
 
-/// What direct writes to the filesystem must be multiples of. ext2/3/4, XFS and f2fs take the
-/// device's logical block; filesystems that checksum or copy whole blocks take none smaller.
+/// What direct writes to the filesystem must be multiples of. ext2/3/4 and XFS take the device's logical
+/// block, and so do FAT and exFAT, which tell their clusters as blocks, of 32 KiB and more; filesystems
+/// that checksum or copy whole blocks take none smaller.
 fn direct_unit_bytes(stack: &[DeviceFacts], mount: &MountFacts) -> u64 {
     let logical = stack.first().and_then(|device| device.logical_block_bytes);
     match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" | "xfs" => logical.unwrap_or(512),
+        "ext2" | "ext3" | "ext4" | "xfs" | "exfat" | "vfat" => logical.unwrap_or(512),
         _ => mount.block_bytes.or(logical).unwrap_or(4096),
     }
 }

@@ -114,8 +114,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         }));
     }
     survey.tell_double_flush();
-    let targets = survey.record.targets.iter_mut();
-    target::ask_drives(root, targets.flat_map(|target| &mut target.stack));
+    survey.ask_drives(root);
     Ok(survey)
 }
 
@@ -253,6 +252,15 @@ impl Survey {
         self.record.targets.push(target);
         self.permit = Some(permit);
         Ok(stack)
+    }
+
+    /// Asks the drives below all targets what they say of themselves; gives the first target's stack
+    /// with it.
+    pub(super) fn ask_drives(&mut self, root: &Root) -> Vec<DeviceFacts> {
+        let targets = self.record.targets.iter_mut();
+        target::ask_drives(root, targets.flat_map(|target| &mut target.stack));
+        let first = self.record.targets.first();
+        first.map_or_else(Vec::new, |target| target.stack.clone())
     }
 
     fn add_directory(

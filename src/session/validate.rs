@@ -75,6 +75,7 @@ pub fn validate(
         ended = worse(ended, run.group(group)?);
     }
     run.record.run.ended = Some(ended);
+    run.slicer.end(run.record);
     run.publish()
 }
 
