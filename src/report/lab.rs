@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::analyse::explain::Kind;
 use crate::analyse::lab::{Figure, Gain, Ranking, Row, gains, rankings};
-use crate::model::record::{Record, Target};
+use crate::model::record::{Level, Note, Record, Target};
 use crate::model::units::show_bytes;
 use crate::model::variant::{Lab, Variant};
 
@@ -31,7 +31,7 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
                 .to_owned(),
         );
     }
-    facts.extend(buffered(record));
+    facts.extend(otherwise(record));
     let mut tables: Vec<Table> = rankings
         .iter()
         .map(|r| ranking_table(r, rankings.len()))
@@ -242,15 +242,26 @@ fn failures_table(record: &Record) -> Option<Table> {
     })
 }
 
-/// Those that cached what was to be written directly, a line each.
-fn buffered(record: &Record) -> impl Iterator<Item = String> {
-    record.targets.iter().filter_map(|target| {
-        Some(format!(
-            "{}: writes were buffered although direct I/O was asked for: {}",
-            target.variant.as_ref()?.name,
-            target.buffered.as_ref()?
-        ))
-    })
+/// What was not measured as it was asked for, a line each: writes that were cached, above all.
+fn otherwise(record: &Record) -> Vec<String> {
+    let mut lines = Vec::new();
+    for target in &record.targets {
+        let Some(variant) = &target.variant else {
+            continue;
+        };
+        let buffered = target
+            .buffered
+            .iter()
+            .map(|why| format!("writes were buffered although direct I/O was asked for: {why}"));
+        let is_own = |note: &&Note| note.target.as_ref() == Some(&target.id);
+        let notes = record.notes.iter().filter(is_own);
+        let fallbacks = notes
+            .filter(|note| note.level == Level::Fallback)
+            .map(|note| note.text.clone());
+        let texts = buffered.chain(fallbacks);
+        lines.extend(texts.map(|text| format!("{}: {text}", variant.name)));
+    }
+    lines
 }
 
 /// Those that could be compared with nothing.
@@ -284,7 +295,7 @@ fn commands_table(record: &Record) -> Option<Table> {
 mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::{Builder, DISK, PARTITION};
-    use crate::model::record::{BaselineKind, Record, Slice, Target};
+    use crate::model::record::{BaselineKind, Level, Note, Record, Slice, Target};
     use crate::model::traffic::{BlockStat, DeviceTraffic};
     use crate::model::variant::{Lab, Remedy, Side, Variant};
     use crate::report::{Style, json, render};
@@ -398,7 +409,16 @@ mod tests {
             baseline.target = None;
             baseline.reason = Some("its blocks move".to_owned());
         }
+        record.notes.push(Note {
+            level: Level::Fallback,
+            target: Some("b".to_owned()),
+            text: "b writes in another way".to_owned(),
+        });
         let text = render(&record, &Style::default());
+        assert!(
+            text.contains("variant b: b writes in another way"),
+            "{text}"
+        );
         assert!(
             text.contains("direct I/O was asked for: a caches"),
             "{text}"

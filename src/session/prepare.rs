@@ -186,11 +186,9 @@ fn grows_buffered(id: &str, specs: &[CellSpec], mount: &MountFacts) -> Option<No
     (is_fat && specs.iter().any(grows)).then(|| Note {
         level: Level::Fallback,
         target: Some(id.to_owned()),
-        text: format!(
-            "{} writes through the page cache where a file grows, although direct I/O was asked for: so \
-             it is with append, trunc and trunc-each",
-            mount.fs_type
-        ),
+        text: "writes went through the page cache where a file grew (append, trunc, trunc-each), although \
+               direct I/O was asked for: the filesystem writes directly within a file alone"
+            .to_owned(),
     })
 }
 
