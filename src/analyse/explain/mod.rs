@@ -71,8 +71,9 @@ pub fn explanations(record: &Record) -> Vec<Explanation> {
 }
 
 /// All rules, in the order in which a reader wants to hear of them.
-const RULES: [fn(&Case<'_>) -> Option<Explanation>; 13] = [
+const RULES: [fn(&Case<'_>) -> Option<Explanation>; 14] = [
     device::no_barrier,
+    device::data_alone,
     filesystem::truncation,
     filesystem::unwritten,
     filesystem::data_journal,

@@ -4,6 +4,7 @@ mod counted;
 
 use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
+use crate::model::facts::JournalFacts;
 use crate::model::fixture::{Builder, DISK, PerWrite};
 use crate::model::record::{BaselineKind, Handed, Record};
 use crate::model::trace::{Class, ClassTraffic, Traced};
@@ -275,6 +276,44 @@ fn a_cache_that_nobody_flushes_is_a_danger_and_comes_first() {
     let mut old_kernel = unsafe_mount;
     old_kernel.host.kernel = "4.18.0-553.el8".to_owned();
     assert_eq!(find(&old_kernel, "A power failure"), None);
+}
+
+#[test]
+fn a_file_that_grows_without_its_size_is_a_danger() {
+    let with = |state, bytes| {
+        let each = PerWrite { bytes, ..IN_PLACE };
+        let mut record = one(state, each);
+        record.targets[0].mount.as_mut().unwrap().journal = None;
+        record
+    };
+    says(
+        &with(FileState::Append, 4096),
+        Kind::Danger,
+        &[
+            "4K append",
+            "1.00 bytes per byte and 1.00 flushes each",
+            "loses",
+        ],
+    );
+    let known = |external| {
+        let mut record = with(FileState::Append, 4096);
+        let journal = JournalFacts {
+            mode: None,
+            size_bytes: None,
+            external,
+        };
+        record.targets[0].mount.as_mut().unwrap().journal = Some(journal);
+        record
+    };
+    says(&known(Some(false)), Kind::Danger, &["their data alone"]);
+    for harmless in [
+        with(FileState::Overwrite, 4096),
+        with(FileState::Append, 4096 + 512),
+        known(Some(true)),
+        known(None),
+    ] {
+        assert_eq!(find(&harmless, "their data alone"), None);
+    }
 }
 
 #[test]
