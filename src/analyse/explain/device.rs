@@ -1,8 +1,8 @@
 //! What the device, the block layer and io_uring do with a write.
 
 use crate::model::cell::{FileState, Method, Role};
-use crate::model::facts::{DeviceFacts, DeviceKind};
-use crate::model::record::{Cell, Handed};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::record::{Cell, Handed, Slice};
 use crate::model::trace::{Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};
 
@@ -13,8 +13,8 @@ use crate::analyse::amplify::Amplification;
 const WRITE_BACK: &str = "write back";
 /// Fewer flushes per write than this are none: concurrent writes may share one, but not a thousand.
 const NO_FLUSHES: f64 = 0.001;
-/// Bytes per byte from which the data was written, allowing for a slice's ends.
-const DATA_WHOLE: f64 = 0.99;
+/// Writes of a slice that tells something of each.
+const TELLING_OPS: u64 = 16;
 /// More than one, allowing for a slice's ends.
 const TWO_FLUSHES: f64 = 1.9;
 /// Mount options that make a filesystem send no flushes (ext4(5), btrfs(5)).
@@ -65,41 +65,51 @@ pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
 
 /// A file that grows is worth nothing without its new size, nor are blocks that were only reserved
 /// without the note that they are written: at the device, that is no less than a sector for each write.
+/// A slice without it proves what a mean over slices may hide.
 pub(super) fn data_alone(case: &Case<'_>) -> Option<Explanation> {
     // Metadata that goes elsewhere isn't seen here.
     let journal = case.target.mount.as_ref().and_then(|m| m.journal.as_ref());
     if journal.is_some_and(|journal| journal.external != Some(false)) {
         return None;
     }
-    let found = case.counted(|cell, counted| {
+    let device = case.target.stack.first()?;
+    let found = case.counted(|cell, _| {
         let axes = &cell.spec.axes;
-        let besides_bytes = (counted.amplification - 1.0) * axes.size_bytes as f64;
         let changes_metadata = !matches!(cell.spec.file_state, None | Some(FileState::Overwrite));
         cell.spec.role == Role::File
             && changes_metadata
             && axes.method != Method::None
             && axes.queue_depth == 1
             && axes.jobs == 1
-            && counted.amplification > DATA_WHOLE
-            && besides_bytes < SECTOR_BYTES as f64 / 2.0
+            && slices_alone(cell, device.dev) > 0
     });
     let (cell, counted) = quoted(&found)?;
-    let device = case.target.stack.first()?;
-    let flushes = counted
-        .flushes_per_write
-        .map_or_else(String::new, |flushes| {
-            format!(" and {} flushes", digits3(flushes))
-        });
     let text = format!(
-        "{} writes through {} made {} write {} bytes per byte{flushes} each: their data alone, and not \
-         what they changed of the file, its size above all. A power failure loses writes that were \
-         acknowledged. See whether --engine sync makes the filesystem do so too.",
+        "{} writes through {} made {} write their data alone in {} of {} slices ({} bytes per byte over \
+         all), and not what they changed of the file, its size above all. A power failure loses writes \
+         that were acknowledged. See whether --engine sync makes the filesystem do so too.",
         name(cell),
         case.filesystem(),
         device.name,
+        slices_alone(cell, device.dev),
+        cell.slices.len(),
         digits3(counted.amplification),
     );
     Some(case.explain(Kind::Danger, cells_of(&found), text))
+}
+
+/// Slices of so many writes that chance is out of it, in which the device wrote all of their bytes
+/// and less than half a sector for each besides.
+fn slices_alone(cell: &Cell, dev: DevId) -> usize {
+    let is_alone = |slice: &&Slice| {
+        let own = slice.devices.iter().find(|device| device.dev == dev);
+        let Some(written) = own.map(|device| device.counted.write_sectors * SECTOR_BYTES) else {
+            return false;
+        };
+        let besides = written.checked_sub(slice.bytes);
+        slice.ops >= TELLING_OPS && besides.is_some_and(|b| b < slice.ops * SECTOR_BYTES / 2)
+    };
+    cell.slices.iter().filter(is_alone).count()
 }
 
 fn fua_requests(traced: &Traced) -> u64 {
