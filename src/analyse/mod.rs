@@ -2,6 +2,7 @@
 
 pub mod amplify;
 mod compare;
+pub mod durability;
 pub mod effort;
 pub mod explain;
 pub mod gap;

@@ -71,6 +71,7 @@ impl Builder {
             cells: Vec::new(),
             notes: Vec::new(),
             lab: None,
+            durability: None,
         };
         Builder {
             record,

@@ -1,6 +1,7 @@
 //! Plain data that all layers share, with no behaviour beyond parsing and printing itself.
 
 pub mod cell;
+pub mod durability;
 pub mod facts;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
+use super::durability::Durability;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
@@ -38,6 +39,9 @@ pub struct Record {
     /// Of a lab's record: what it asks, and where.
     #[serde(default)]
     pub lab: Option<Lab>,
+    /// Of an inquiry into durability: what it was told, and what the witness and the device said.
+    #[serde(default)]
+    pub durability: Option<Durability>,
 }
 
 impl Record {

@@ -1,6 +1,7 @@
 //! From what was asked for to the cells to measure: profiles and defaults laid over each other, and
 //! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile.
 
+mod ablation;
 mod check;
 pub mod lab;
 pub mod matrix;
@@ -9,6 +10,7 @@ pub mod profile;
 pub mod settings;
 mod value;
 
+pub use ablation::ablation;
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
 pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;

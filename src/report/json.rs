@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, effort, explain, gap, lab, trunc};
+use crate::analyse::{amplify, durability, effort, explain, gap, lab, trunc};
 use crate::model::record::Record;
 
 use super::view::view;
@@ -38,6 +38,12 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
                 "gains".to_owned(),
                 serde_json::to_value(lab::gains(record))?,
             );
+        }
+        if record.durability.is_some() {
+            let findings = serde_json::to_value(durability::findings(record))?;
+            keys.insert("durability_findings".to_owned(), findings);
+            let costs = serde_json::to_value(durability::costs(record))?;
+            keys.insert("sync_costs".to_owned(), costs);
         }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

@@ -3,6 +3,7 @@
 mod anatomy;
 mod answer;
 mod describe;
+mod durability;
 mod effort;
 mod figures;
 pub mod inventory;

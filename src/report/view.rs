@@ -9,7 +9,7 @@ use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, lab, notes, tables, traffic};
+use super::{anatomy, answer, describe, durability, effort, lab, notes, tables, traffic};
 
 /// A whole report.
 pub(super) struct View {
@@ -315,7 +315,7 @@ impl View {
 fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
     let varied = tables::Varied::of(study, target, &cells);
-    let mut tables = Vec::new();
+    let mut tables = durability::tables(study);
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
@@ -339,7 +339,10 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
         path: target.path.clone(),
         title: describe::title(target),
         facts,
-        answers: answer::answers(study, target, &cells),
+        answers: match durability::answer(study) {
+            Some(answer) => vec![answer],
+            None => answer::answers(study, target, &cells),
+        },
         tables,
         why: anatomy::why(study, target),
         anatomies,
