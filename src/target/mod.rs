@@ -15,7 +15,7 @@ mod snapshot;
 mod stack;
 mod sysfs;
 
-pub use host::host;
+pub use host::{boot_id, host};
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};

@@ -2,3 +2,4 @@
 
 pub mod pattern;
 pub mod payload;
+pub mod stamp;
