@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::held::HeldFolder;
 use crate::sys::root::Root;
+use crate::target::boot_id;
 
 /// What every scratch folder's name begins with.
 pub(super) const PREFIX: &str = ".syncprof-scratch-";
@@ -47,14 +48,6 @@ impl Owner {
         boot_id(root).is_ok_and(|id| id == self.boot_id)
             && start_ticks(root, self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
     }
-}
-
-fn boot_id(root: &Root) -> io::Result<String> {
-    Ok(
-        fs::read_to_string(root.proc.join("sys/kernel/random/boot_id"))?
-            .trim()
-            .to_owned(),
-    )
 }
 
 fn start_ticks(root: &Root, pid: u32) -> io::Result<u64> {

@@ -1,0 +1,46 @@
+//! What the kernel and the drive say of the write cache.
+
+use crate::model::facts::DeviceFacts;
+use crate::model::record::Target;
+
+use super::{Finding, Question, Verdict, is_write_back};
+
+pub(super) fn findings(target: &Target) -> Vec<Finding> {
+    vec![volatile_cache(target)]
+}
+
+fn volatile_cache(target: &Target) -> Finding {
+    let mut reasons: Vec<String> = target.stack.iter().map(kernel_view).collect();
+    let verdict = match is_write_back(target) {
+        Some(true) => {
+            reasons.push("so the kernel sends the flushes that a sync asks for".to_owned());
+            Verdict::Declared
+        }
+        Some(false) => {
+            reasons.push(
+                "so the kernel sends no flush, whatever a program asks for: what the device keeps in \
+                 a volatile cache all the same, a sync doesn't save"
+                    .to_owned(),
+            );
+            Verdict::Declared
+        }
+        None => Verdict::NotTestable,
+    };
+    reasons.push(
+        "the drive's own word is not known here: this is the kernel's view, which may differ"
+            .to_owned(),
+    );
+    Finding::new(Question::VolatileCache, verdict, reasons)
+}
+
+fn kernel_view(device: &DeviceFacts) -> String {
+    let fua = match device.fua {
+        Some(true) => ", takes FUA",
+        Some(false) => ", takes no FUA",
+        None => "",
+    };
+    match &device.write_cache {
+        Some(cache) => format!("the kernel takes {} for {cache}{fua}", device.name),
+        None => format!("the kernel doesn't say what cache {} has{fua}", device.name),
+    }
+}
