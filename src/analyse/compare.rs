@@ -104,7 +104,11 @@ pub(super) fn by_round(cell: &Cell, limit: u32) -> BTreeMap<u32, Vec<&Slice>> {
 
 fn work(slices: &[&Slice]) -> Work {
     Work {
-        amount: slices.iter().map(|slice| slice.bytes as f64).sum(),
+        amount: match slices.iter().map(|slice| slice.bytes).sum::<u64>() {
+            // Empty flushes write nothing: how sure they are is a matter of their number.
+            0 => slices.iter().map(|slice| slice.ops as f64).sum(),
+            bytes => bytes as f64,
+        },
         elapsed_ns: slices.iter().map(|slice| slice.elapsed_ns as f64).sum(),
     }
 }

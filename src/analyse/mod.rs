@@ -4,6 +4,7 @@ pub mod amplify;
 pub mod cliff;
 mod compare;
 pub mod drive;
+pub mod durability;
 pub mod effort;
 pub mod explain;
 mod figure;

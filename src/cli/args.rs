@@ -74,6 +74,8 @@ pub(super) enum Verb {
     /// Each variant of the profile is made, mounted, measured against the raw scratch space in the
     /// same rounds, and taken down. The scratch space is an image, or a device that is named.
     Lab(Lab),
+    /// Does a device keep what it acknowledged? What speaks for it, and power cuts that tell
+    Durability(super::durability::Durability),
     /// Every block device and mounted filesystem: may it be written, and if not, why
     List(List),
     /// Print saved records again
@@ -236,7 +238,7 @@ pub(super) struct Measure {
 }
 
 /// The axes; each list makes a cell of every combination.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Axes (each takes a list, separated by commas)")]
 pub(super) struct AxesArgs {
     /// Bytes of a write [default: 512,1k,2k,...,1m, those that the device can take]

@@ -109,10 +109,13 @@ pub(super) fn wish(
             .control
             .seed
             .unwrap_or_else(|| fastrand::u64(..) >> 32),
+        also: Vec::new(),
+        durability: None,
     })
 }
 
-fn run(
+/// Surveys, asks for the confirmation that is needed, measures in rounds and prints.
+pub(super) fn run(
     root: &Root,
     mut wish: Wish,
     measure: &Measure,

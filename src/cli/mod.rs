@@ -4,6 +4,7 @@ mod args;
 mod clean;
 mod config;
 mod confirm;
+mod durability;
 mod ground;
 mod lab;
 mod list;
@@ -64,6 +65,7 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Gap(args) => measure::gap(&root, args, terminal),
         Verb::Validate(args) => validate::run(&root, args, terminal),
         Verb::Lab(args) => lab::run(&root, args, terminal),
+        Verb::Durability(args) => durability::run(&root, args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),
         Verb::Explain(args) => report::explain(&args, terminal),

@@ -55,6 +55,9 @@ fn check_engine(spec: &Spec) -> Result<(), EngineError> {
                 spec.method
             )
         }
+        EngineKind::Uring if spec.method == Method::EmptyFlush => {
+            "only the sync engine flushes without a write: ask for --engine sync".to_owned()
+        }
         EngineKind::Sync if spec.queue_depth != 1 => format!(
             "the sync engine has one write in flight, not {}: ask for --engine uring, or for more \
              jobs",

@@ -104,7 +104,10 @@ impl Job<'_> {
                 Method::RwfDsync => Durability::Dsync,
                 Method::Fdatasync => Durability::Fdatasync,
                 Method::Fsync => Durability::Fsync,
-                Method::ODsync | Method::OSync | Method::None => Durability::Descriptor,
+                // An empty flush is refused for this engine: see `super::check`.
+                Method::ODsync | Method::OSync | Method::None | Method::EmptyFlush => {
+                    Durability::Descriptor
+                }
             },
             sqpoll: self.spec.ring.sqpoll,
             iopoll: self.spec.ring.iopoll,

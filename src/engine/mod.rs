@@ -28,6 +28,7 @@ use std::time::Duration;
 use gate::Gate;
 use lane::Job;
 
+use crate::model::cell::Method;
 use crate::model::sample::Sample;
 use crate::sys::ring;
 use crate::sys::root::Root;
@@ -79,8 +80,9 @@ pub fn run(
     let conduct = || gate.conduct(jobs, lead_ns, waiting);
     let results = crew.work(work.collect(), Job::work, conduct)?;
     let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(meter::merge(
-        results.into_iter().flatten().collect(),
-        spec.interval_ns,
-    ))
+    let mut sample = meter::merge(results.into_iter().flatten().collect(), spec.interval_ns);
+    if spec.method == Method::EmptyFlush {
+        sample.bytes = 0;
+    }
+    Ok(sample)
 }

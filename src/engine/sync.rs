@@ -90,6 +90,11 @@ impl Calls<'_> {
     }
 
     fn write(&self, fd: BorrowedFd<'_>, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        if self.method == Method::EmptyFlush {
+            fdatasync(fd)?;
+            // All that was asked for; `super::run` counts no bytes of it.
+            return Ok(bytes.len());
+        }
         let flags = match self.method {
             Method::RwfDsync => libc::RWF_DSYNC,
             _ => 0,

@@ -77,6 +77,8 @@ axis! {
         Fsync = "fsync",
         /// Nothing: the write is not synchronous.
         None = "none",
+        /// Nothing is written: each operation is an fdatasync(2) alone. For devices.
+        EmptyFlush = "empty_flush",
     }
 }
 

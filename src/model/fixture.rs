@@ -74,6 +74,7 @@ impl Builder {
             validation: None,
             lab: None,
             drives: Vec::new(),
+            durability: None,
         };
         Builder {
             record,

@@ -3,6 +3,7 @@
 pub mod cell;
 pub mod claims;
 pub mod drive;
+pub mod durability;
 pub mod facts;
 #[cfg(test)]
 pub(crate) mod fixture;

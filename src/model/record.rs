@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::cell::{CellSpec, Payload};
 use super::claims::Validation;
 use super::drive::DriveCounts;
+use super::durability::Durability;
 use super::facts::{DeviceFacts, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
@@ -51,6 +52,9 @@ pub struct Record {
     /// tell.
     #[serde(default)]
     pub drives: Vec<DriveCounts>,
+    /// Of an inquiry into durability: what it was told, and what the witness and the device said.
+    #[serde(default)]
+    pub durability: Option<Durability>,
 }
 
 impl Record {

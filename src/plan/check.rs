@@ -73,6 +73,12 @@ fn check_engine(matrix: &Matrix, combination: &Combination) -> Result<(), PlanEr
              --jobs {queue_depth} or --engine uring"
         ));
     }
+    if engine == EngineKind::Uring && method == Method::EmptyFlush {
+        return fail(
+            "method empty_flush needs --engine sync: io_uring hands a lone fsync to a worker thread"
+                .to_owned(),
+        );
+    }
     let ring = matrix.ring;
     if engine == EngineKind::Sync && (ring.sqpoll || ring.iopoll) {
         return fail("engine sync has no ring to poll: use --engine uring".to_owned());
@@ -99,6 +105,13 @@ fn check_state(
         queue_depth,
         ..
     } = *combination;
+    if combination.method == Method::EmptyFlush {
+        return fail(
+            "method empty_flush is for devices: whether a filesystem flushes for a file that has \
+             nothing to write is up to it"
+                .to_owned(),
+        );
+    }
     match state {
         FileState::Overwrite => Ok(()),
         FileState::Unwritten | FileState::Append | FileState::Trunc => {

@@ -149,24 +149,33 @@ fn sizes(
             }
             Ok((sizes.clone(), Vec::new()))
         }
-        Sizes::Default => {
-            let mut fit = Vec::new();
-            let mut skipped = Vec::new();
-            for size_bytes in DEFAULT_SIZES {
-                match unfit(matrix, target, combination, size_bytes) {
-                    None => fit.push(size_bytes),
-                    Some(reason) => skipped.push(Skipped { size_bytes, reason }),
-                }
-            }
-            match (fit.is_empty(), skipped.first()) {
-                (true, Some(skip)) => fail(format!(
-                    "none of the default sizes fits: {}: {}",
-                    show_bytes(skip.size_bytes),
-                    skip.reason
-                )),
-                _ => Ok((fit, skipped)),
-            }
+        Sizes::Fitting(sizes) => fitting(matrix, target, combination, sizes),
+        Sizes::Default => fitting(matrix, target, combination, &DEFAULT_SIZES),
+    }
+}
+
+/// Those of `sizes` that fit, of which there must be one.
+fn fitting(
+    matrix: &Matrix,
+    target: &TargetPlan,
+    combination: &Combination,
+    sizes: &[u64],
+) -> Result<(Vec<u64>, Vec<Skipped>), PlanError> {
+    let mut fit = Vec::new();
+    let mut skipped = Vec::new();
+    for &size_bytes in sizes {
+        match unfit(matrix, target, combination, size_bytes) {
+            None => fit.push(size_bytes),
+            Some(reason) => skipped.push(Skipped { size_bytes, reason }),
         }
+    }
+    match (fit.is_empty(), skipped.first()) {
+        (true, Some(skip)) => fail(format!(
+            "none of the sizes fits: {}: {}",
+            show_bytes(skip.size_bytes),
+            skip.reason
+        )),
+        _ => Ok((fit, skipped)),
     }
 }
 

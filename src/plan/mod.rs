@@ -2,6 +2,7 @@
 //! the matrix of axes multiplied out. Nothing here touches the system beyond reading a profile
 //! or a claims file.
 
+mod ablation;
 mod check;
 pub mod claims;
 pub mod comparable;
@@ -14,6 +15,7 @@ pub mod settings;
 mod value;
 mod workload;
 
+pub use ablation::ablation;
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
 pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::analyse::{amplify, drive, effort, explain, gap, lab, timeline, trunc, verdict};
+use crate::analyse::{
+    amplify, drive, durability, effort, explain, gap, lab, timeline, trunc, verdict,
+};
 use crate::model::record::Record;
 
 use super::view::view;
@@ -64,6 +66,12 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
                 ),
             ];
             keys.extend(over_time.map(|(name, figures)| (name.to_owned(), figures)));
+        }
+        if record.durability.is_some() {
+            let findings = serde_json::to_value(durability::findings(record))?;
+            keys.insert("durability_findings".to_owned(), findings);
+            let costs = serde_json::to_value(durability::costs(record))?;
+            keys.insert("sync_costs".to_owned(), costs);
         }
         keys.insert("warnings".to_owned(), view(record).warnings().into());
     }

@@ -5,6 +5,7 @@ mod answer;
 mod chart;
 mod describe;
 mod drives;
+mod durability;
 mod effort;
 mod figures;
 pub mod inventory;

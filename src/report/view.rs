@@ -10,7 +10,9 @@ use crate::analyse::verdict::{self, Verdict};
 use crate::model::record::{Cell, Record, Target, TargetKind};
 
 use super::figures::UNKNOWN;
-use super::{anatomy, answer, describe, effort, lab, notes, tables, timeline, traffic, verdicts};
+use super::{
+    anatomy, answer, describe, durability, effort, lab, notes, tables, timeline, traffic, verdicts,
+};
 
 /// A whole report.
 pub(super) struct View {
@@ -345,7 +347,7 @@ impl View {
 fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
     let varied = tables::Varied::of(study, target, &cells);
-    let mut tables = Vec::new();
+    let mut tables = durability::tables(study);
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
@@ -377,7 +379,10 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
         path: target.path.clone(),
         title: describe::title(target),
         facts,
-        answers,
+        answers: match durability::answer(study) {
+            Some(answer) => vec![answer],
+            None => answers,
+        },
         tables,
         charts: over_time.charts,
         why: anatomy::why(study, target),

@@ -41,7 +41,11 @@ pub fn open_flags(method: Method, direct: bool) -> OFlag {
     let sync = match method {
         Method::ODsync => OFlag::O_DSYNC,
         Method::OSync => OFlag::O_SYNC,
-        Method::RwfDsync | Method::Fdatasync | Method::Fsync | Method::None => OFlag::empty(),
+        Method::RwfDsync
+        | Method::Fdatasync
+        | Method::Fsync
+        | Method::None
+        | Method::EmptyFlush => OFlag::empty(),
     };
     if direct { sync | OFlag::O_DIRECT } else { sync }
 }

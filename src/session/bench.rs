@@ -277,7 +277,8 @@ impl Slicer for Bench<'_> {
         let target = &self.targets[self.cells[index].target];
         let engine = self.cells[index].spec.axes.engine;
         let devices = &self.traced_devices;
-        if devices.is_empty() || target.scope.is_none() || engine == EngineKind::Null {
+        let is_empty = self.cells[index].spec.axes.method == Method::EmptyFlush;
+        if devices.is_empty() || target.scope.is_none() || engine == EngineKind::Null || is_empty {
             return Ok(None);
         }
         let tracer = Tracer::open(self.root, devices).map_err(cell_error)?;

@@ -66,6 +66,8 @@ pub fn survey_claims(root: &Root, wish: Trials) -> Result<Survey, SetupError> {
         overwrite: wish.overwrite,
         compare: false,
         fallback: false,
+        also: Vec::new(),
+        durability: None,
         settings: wish.settings.clone(),
         seed: wish.seed,
     };

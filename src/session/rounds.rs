@@ -381,7 +381,8 @@ impl Rounds<'_> {
         cell.out_of_range += slice.out_of_range;
         if cell.elapsed_ns > 0 && cell.ops > 0 {
             let seconds = cell.elapsed_ns as f64 / 1e9;
-            cell.throughput_bytes_per_s = Some(cell.bytes as f64 / seconds);
+            // Empty flushes write nothing.
+            cell.throughput_bytes_per_s = (cell.bytes > 0).then(|| cell.bytes as f64 / seconds);
             cell.iops = Some(cell.ops as f64 / seconds);
         }
         cell.latency_ns = LatencyNs::of(&self.sums[index]);

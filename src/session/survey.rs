@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::engine::{self, EngineError};
 use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
+use crate::model::durability::Durability;
 use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
 use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
-use crate::plan::{self, Settings, TargetPlan, settings::MIN_ROUNDS};
+use crate::plan::{self, Matrix, Settings, TargetPlan, settings::MIN_ROUNDS};
 use crate::sys::root::Root;
 use crate::target;
 
@@ -38,6 +39,10 @@ pub struct Wish {
     pub fallback: bool,
     /// The axes and the run control.
     pub settings: Settings,
+    /// Axes whose cells are measured beside those of `settings`.
+    pub also: Vec<Matrix>,
+    /// What an inquiry into durability is told.
+    pub durability: Option<Durability>,
     /// Decides the order of cells, random offsets and the payload.
     pub seed: u64,
 }
@@ -121,8 +126,9 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
 /// Sees whether io_uring is to be had, where it is asked for.
 fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<(), SetupError> {
     let is_unused = wish.settings.workload.is_some();
-    let engines = &mut wish.settings.matrix.engines;
-    if is_unused || !engines.contains(&EngineKind::Uring) {
+    let wants_uring = |matrix: &Matrix| matrix.engines.contains(&EngineKind::Uring);
+    let is_wanted = wants_uring(&wish.settings.matrix) || wish.also.iter().any(wants_uring);
+    if is_unused || !is_wanted {
         return Ok(());
     }
     let Err(error) = engine::probe(root) else {
@@ -137,9 +143,15 @@ fn allow_engines(root: &Root, wish: &mut Wish, notes: &mut Vec<Note>) -> Result<
         target: None,
         text,
     });
-    engines.retain(|engine| *engine != EngineKind::Uring);
-    if !engines.contains(&EngineKind::Sync) {
-        engines.push(EngineKind::Sync);
+    for matrix in [&mut wish.settings.matrix]
+        .into_iter()
+        .chain(&mut wish.also)
+    {
+        let engines = &mut matrix.engines;
+        engines.retain(|engine| *engine != EngineKind::Uring);
+        if !engines.contains(&EngineKind::Sync) {
+            engines.push(EngineKind::Sync);
+        }
     }
     Ok(())
 }
@@ -168,7 +180,7 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
             rounds: 0,
             ended: None,
             payload: match (wish.verb, wish.overwrite) {
-                ("raw" | "validate", false) => Payload::Preserve,
+                ("raw" | "validate" | "durability", false) => Payload::Preserve,
                 _ => settings.payload,
             },
         },
@@ -179,6 +191,7 @@ pub(super) fn empty_record(root: &Root, wish: &Wish, notes: Vec<Note>) -> Record
         validation: None,
         lab: None,
         drives: Vec::new(),
+        durability: wish.durability.clone(),
     }
 }
 
@@ -348,16 +361,24 @@ impl Survey {
     }
 
     fn add_cells(&mut self, plan: &TargetPlan, wish: &Wish) -> Result<Vec<CellSpec>, SetupError> {
-        let matrix = &wish.settings.matrix;
-        let specs =
-            plan::cells(matrix, plan).map_err(|error| SetupError::Usage(error.to_string()))?;
-        for skip in plan::skipped(matrix, plan) {
-            let text = format!(
-                "{} is left out: {}",
-                show_bytes(skip.size_bytes),
-                skip.reason
-            );
-            self.remark(&plan.id, text);
+        let mut specs: Vec<CellSpec> = Vec::new();
+        for matrix in [&wish.settings.matrix].into_iter().chain(&wish.also) {
+            let more = plan::cells(matrix, plan);
+            let more = more.map_err(|error| SetupError::Usage(error.to_string()))?;
+            for spec in more {
+                // Two matrices may come to the same cell.
+                if !specs.iter().any(|known| known.id == spec.id) {
+                    specs.push(spec);
+                }
+            }
+            for skip in plan::skipped(matrix, plan) {
+                let text = format!(
+                    "{} is left out: {}",
+                    show_bytes(skip.size_bytes),
+                    skip.reason
+                );
+                self.remark(&plan.id, text);
+            }
         }
         self.record
             .cells

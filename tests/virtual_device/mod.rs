@@ -172,6 +172,7 @@ pub fn record(
         cells,
         timelines: Vec::new(),
         drives: Vec::new(),
+        durability: None,
         notes: Vec::new(),
         lab: None,
         validation: None,

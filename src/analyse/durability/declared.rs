@@ -1,0 +1,61 @@
+//! What the kernel and the drive say of the write cache.
+
+use crate::model::facts::DeviceFacts;
+use crate::model::record::Target;
+
+use super::{Finding, Question, Verdict, is_write_back, own_word};
+
+pub(super) fn findings(target: &Target) -> Vec<Finding> {
+    vec![volatile_cache(target)]
+}
+
+fn volatile_cache(target: &Target) -> Finding {
+    let mut reasons: Vec<String> = target.stack.iter().map(kernel_view).collect();
+    let verdict = match is_write_back(target) {
+        Some(true) => {
+            reasons.push("so the kernel sends the flushes that a sync asks for".to_owned());
+            Verdict::Declared
+        }
+        Some(false) => {
+            reasons.push(
+                "so the kernel sends no flush, whatever a program asks for: what the device keeps in \
+                 a volatile cache all the same, a sync doesn't save"
+                    .to_owned(),
+            );
+            Verdict::Declared
+        }
+        None => Verdict::NotTestable,
+    };
+    let (own, verdict) = match (own_word(target), is_write_back(target)) {
+        (None, _) => (
+            "no drive below told its own view, which may differ".to_owned(),
+            verdict,
+        ),
+        (Some((name, true)), Some(false)) => (
+            format!(
+                "{name} itself says that its cache is on: what it acknowledged is lost with the power, \
+                 unless the cache is protected"
+            ),
+            Verdict::Contradicted,
+        ),
+        (Some((name, true)), _) => (format!("{name} itself says that its cache is on"), verdict),
+        (Some((name, false)), _) => (
+            format!("{name} itself says that it has no volatile cache, or that it is off"),
+            verdict,
+        ),
+    };
+    reasons.push(own);
+    Finding::new(Question::VolatileCache, verdict, reasons)
+}
+
+fn kernel_view(device: &DeviceFacts) -> String {
+    let fua = match device.fua {
+        Some(true) => ", takes FUA",
+        Some(false) => ", takes no FUA",
+        None => "",
+    };
+    match &device.write_cache {
+        Some(cache) => format!("the kernel takes {} for {cache}{fua}", device.name),
+        None => format!("the kernel doesn't say what cache {} has{fua}", device.name),
+    }
+}

@@ -1,0 +1,139 @@
+//! Does the device keep what it acknowledged? What a record shows for it and against it. Timing can
+//! make a promise implausible and never prove it: only losses of power that really happened can.
+
+mod ablation;
+mod declared;
+mod medium;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::record::{Record, Target};
+
+pub use ablation::{Cost, costs};
+
+/// What is asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Is there a cache that a loss of power empties?
+    VolatileCache,
+    /// Do flushes reach the driver?
+    FlushSent,
+    /// Does a flush bring to the medium what was written before?
+    Flush,
+    /// Does a flush with more to bring take longer?
+    DirtyBytes,
+    /// Does a FUA write wait for the medium?
+    Fua,
+    /// Can each synchronous write have waited for the medium?
+    Medium,
+    /// Is what was acknowledged there after a loss of power?
+    PowerCut,
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Question::VolatileCache => "volatile cache",
+            Question::FlushSent => "flushes sent",
+            Question::Flush => "flush",
+            Question::DirtyBytes => "dirty bytes",
+            Question::Fua => "FUA",
+            Question::Medium => "medium",
+            Question::PowerCut => "power cuts",
+        })
+    }
+}
+
+/// What the evidence comes to. None of these says that the device honours a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Somebody says so, and nothing here tests it.
+    Declared,
+    /// What was seen is what a device that keeps its word shows. One that doesn't may show it too.
+    Consistent,
+    /// What was seen is not what one would expect, but there is an honest reason that it may have.
+    Suspicious,
+    /// What was seen can't be so if what is claimed is.
+    Contradicted,
+    /// Nothing here can tell.
+    NotTestable,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Declared => "declared",
+            Verdict::Consistent => "consistent",
+            Verdict::Suspicious => "suspicious",
+            Verdict::Contradicted => "contradicted",
+            Verdict::NotTestable => "not testable here",
+        })
+    }
+}
+
+/// One question's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What was asked.
+    pub question: Question,
+    /// What the evidence comes to.
+    pub verdict: Verdict,
+    /// The evidence, and what it leaves open: a clause each.
+    pub reasons: Vec<String>,
+}
+
+impl Finding {
+    fn new(question: Question, verdict: Verdict, reasons: Vec<String>) -> Finding {
+        Finding {
+            question,
+            verdict,
+            reasons,
+        }
+    }
+}
+
+/// All that a record of an inquiry into durability says; nothing of another record.
+pub fn findings(record: &Record) -> Vec<Finding> {
+    let (Some(told), Some(target)) = (&record.durability, record.targets.first()) else {
+        return Vec::new();
+    };
+    let mut findings = declared::findings(target);
+    if !record.cells.is_empty() {
+        findings.extend(ablation::findings(record, target, told));
+        findings.push(medium::finding(record, target, told));
+        findings.push(untried());
+    }
+    findings
+}
+
+/// No power was cut.
+fn untried() -> Finding {
+    let reason = "no timing tells what a loss of power leaves: only cutting it does, while another \
+                  machine keeps what was acknowledged";
+    Finding::new(
+        Question::PowerCut,
+        Verdict::NotTestable,
+        vec![reason.to_owned()],
+    )
+}
+
+/// The drive's own word on its volatile cache: of the first drive below that has one.
+fn own_word(target: &Target) -> Option<(&str, bool)> {
+    target.stack.iter().find_map(|device| {
+        let is_volatile = device.drive.as_ref()?.cache.is_volatile()?;
+        Some((device.name.as_str(), is_volatile))
+    })
+}
+
+/// The kernel takes the device for one with a cache that it must flush; none where it doesn't say.
+fn is_write_back(target: &Target) -> Option<bool> {
+    let cache = target.stack.first()?.write_cache.as_deref()?;
+    Some(cache == "write back")
+}
+
+#[cfg(test)]
+mod tests;
