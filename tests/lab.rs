@@ -4,11 +4,12 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Loop, Program, cells, outcome};
+use support::{Loop, Program, cells, outcome, system};
 
 /// A short run on a small image.
 const QUICK: &[&str] = &[
@@ -270,6 +271,75 @@ fn an_image_that_does_not_fit_is_refused_before_anything_is_made() {
         .exits(2)
         .says_one_line("too little for a filesystem");
     assert!(small.names().iter().all(|name| name == "lost+found"));
+}
+
+/// A small disk on which images may claim more than there is.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn of(size: &str) -> SmallDisk {
+        let disk = SmallDisk(support::folder());
+        let options = format!("size={size}");
+        let dir = disk.0.path().to_str().unwrap();
+        system("mount", &["-t", "tmpfs", "-o", &options, "none", dir]);
+        disk
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_while_the_image_grows_costs_that_variant_alone() {
+    needs_root!();
+    let disk = SmallDisk::of("40m");
+    let image = disk.0.path().join("image");
+    fs::File::create(&image)
+        .unwrap()
+        .set_len(400 << 20)
+        .unwrap();
+    let device = Loop::over(&image, &[]);
+    let program = Program::new();
+    // XFS zeroes its log (mkfs.xfs(8)), which is larger than the disk.
+    let text = "about = 'a'\nquestion = 'q'\n[cells]\nsizes = '4k'\n\
+                [[variant]]\nname = 'before'\nfs = 'ext4'\n\
+                [[variant]]\nname = 'full'\nfs = 'xfs'\nmkfs = ['-l', 'size=64m']\n\
+                [[variant]]\nname = 'after'\nfs = 'ext2'";
+    let profile = profile(&program, text);
+    let destroys = ["--overwrite", "--confirm", device.name()];
+    let args = ["lab", &profile, "--device", device.node()];
+    let (ran, record) = program.measure(&[&args[..], &destroys, QUICK].concat());
+    ran.exits(1).prints("No space left on device");
+    assert_eq!(failed(&record), ["full"]);
+    assert_eq!(cells(&record, "file").len(), 2);
+}
+
+#[test]
+fn a_device_too_small_for_a_filesystem_costs_that_variant_alone() {
+    needs_root!();
+    let program = Program::new();
+    let text =
+        "about = 'a'\nquestion = 'q'\n[cells]\nsizes = '4k'\n[[matrix]]\nfs = ['xfs', 'ext4']";
+    let profile = profile(&program, text);
+    let (ran, record) = program.measure(&[&["lab", &profile, "--image", "64m"], QUICK].concat());
+    ran.exits(1).prints("mkfs.xfs");
+    assert_eq!(failed(&record), ["xfs"]);
+    assert_eq!(cells(&record, "file").len(), 1);
+    nothing_is_attached(&program);
+}
+
+/// The variants that were not measured.
+fn failed(record: &Value) -> Vec<&str> {
+    let targets = record["targets"].as_array().unwrap();
+    let failed = targets
+        .iter()
+        .filter(|target| !target["variant"]["failed"].is_null());
+    failed
+        .filter_map(|target| target["variant"]["name"].as_str())
+        .collect()
 }
 
 #[test]
