@@ -137,7 +137,7 @@ const DRIFT: f64 = 4.0;
 /// mean's error falls as the root of all operations, so neighbouring rounds are put together to
 /// blocks until there are no more blocks than operations beyond the quantile in each. Where that
 /// leaves too few blocks or operations: the difference of the pooled quantiles, see
-/// [`pooled_delta`], unless the rounds differ so much that the slowest decide the pooled quantile
+/// `pooled_delta`, unless the rounds differ so much that the slowest decide the pooled quantile
 /// alone; then drift is a worse enemy than bias, and the rounds' own differences are taken as long
 /// as each round has an operation beyond the quantile.
 ///

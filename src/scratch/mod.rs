@@ -2,7 +2,7 @@
 //! what is left of them after a kill.
 //!
 //! Nothing outside that folder is written, and the folder goes away with its [`Scratch`], on every
-//! way out that runs destructors. What a SIGKILL leaves is found by [`leftover`].
+//! way out that runs destructors. What a SIGKILL leaves is found by `leftover`.
 
 mod file;
 mod folder;
