@@ -10,30 +10,12 @@
 #   tests/against-fio.sh [PAIRS] [SECONDS] [SIZE] [FOLDER]
 #
 # FIO_OPTIONS adds options to fio's, such as "--fixedbufs --registerfiles --thread", with which it
-# drives its ring as syncprof does. The loop device's image is made in FOLDER: target/ by default; /dev/shm takes the disk out of it.
-set -eu
-cd "$(dirname "$0")/.."
-pairs=${1:-10} seconds=${2:-3} size=${3:-4k} place=${4:-$PWD/target}
-
-cargo build --release --locked
-folder=$(mktemp -d "$place/syncprof-against-fio-XXXXXX")
-node=
-finish() {
-    [ -z "$node" ] || losetup -d "$node"
-    rm -rf "$folder"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-dd if=/dev/zero of="$folder/image" bs=1M count=256 status=none
-sync "$folder/image"
-node=$(losetup --find --show --direct-io=on "$folder/image")
+# drives its ring as syncprof does.
+. "$(dirname "$0")/paired.sh"
 
 ours() {
-    # As many slices of 60 ms as fill the time.
-    XDG_STATE_HOME="$folder" target/release/syncprof --quiet raw "$node" --sizes "$size" \
-        --overwrite --force --confirm "${node#/dev/}" --rounds $((seconds * 1000 / 60)) \
-        --budget $((seconds * 2))s --json "$folder/ours.json" >"$folder/table" 2>&1
-    jq -r '.cells[0] | "\(.iops) \(.latency_ns.p50) \(.latency_ns.mean)"' "$folder/ours.json"
+    syncprof
+    jq -r '.cells[0] | "\(.iops) \(.latency_ns.p50) \(.latency_ns.mean)"' "$folder/record.json"
 }
 
 theirs() {
@@ -59,25 +41,9 @@ counters() {
 
 printf '%4s  %8s %8s %6s  %7s %7s %6s  %10s %10s\n' pair IOPS 'fio' ratio 'p50 us' fio ratio \
     'outside us' fio
-pair=1
-while [ "$pair" -le "$pairs" ]; do
-    # Whoever goes first in one pair goes second in the next.
-    if [ $((pair % 2)) -eq 1 ]; then
-        a=$(with_device ours)
-        b=$(with_device theirs)
-    else
-        b=$(with_device theirs)
-        a=$(with_device ours)
-    fi
-    echo "$pair $a $b" | tee -a "$folder/pairs" | awk '{
-        printf "%4d  %8.0f %8.0f %6.3f  %7.1f %7.1f %6.3f  %10.2f %10.2f\n",
-            $1, $2, $6, $2 / $6, $3 / 1e3, $7 / 1e3, $3 / $7, ($4 - $5) / 1e3, ($8 - $9) / 1e3 }'
-    pair=$((pair + 1))
-done
-median() {
-    awk "{ print $1 }" "$folder/pairs" | sort -g | awk '{ v[NR] = $1 }
-        END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
-}
+alternate 'with_device ours' 'with_device theirs' '{
+    printf "%4d  %8.0f %8.0f %6.3f  %7.1f %7.1f %6.3f  %10.2f %10.2f\n",
+        $1, $2, $6, $2 / $6, $3 / 1e3, $7 / 1e3, $3 / $7, ($4 - $5) / 1e3, ($8 - $9) / 1e3 }'
 printf 'median ratio syncprof/fio: IOPS %.3f, p50 %.3f\n' "$(median '$2 / $6')" "$(median '$3 / $7')"
 printf 'median us outside the device: syncprof %.2f, fio %.2f; difference %.1f %% of the latency\n' \
     "$(median '($4 - $5) / 1e3')" "$(median '($8 - $9) / 1e3')" \

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Loop, Program, system};
+use support::{Loop, Program};
 
 const QUICK: &[&str] = &[
     "--span", "8m", "--rounds", "8", "--budget", "3s", "--trace", "off",
@@ -12,16 +12,7 @@ const QUICK: &[&str] = &[
 fn every_question_is_answered_with_reasons_and_no_byte_changes() {
     needs_root!();
     let device = Loop::new(32);
-    system(
-        "dd",
-        &[
-            "if=/dev/urandom",
-            &format!("of={}", device.node()),
-            "bs=1M",
-            "count=32",
-            "status=none",
-        ],
-    );
+    device.randomize();
     let before = device.digest();
     let program = Program::new();
     let args = [&["durability", device.node()], QUICK].concat();

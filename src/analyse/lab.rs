@@ -38,8 +38,8 @@ pub struct Row {
     pub ratio: Option<Interval>,
     /// Its interval and the best one's overlap: this run could see no difference.
     pub is_best: bool,
-    /// Some of its writes ended without a flush or FUA before a volatile cache
-    /// ([`Kind::Danger`]), so that they are not what the others' are: it is no candidate for the best.
+    /// Some of its writes were not made durable (an explanation says so that is a
+    /// [`Kind::Danger`]), so that they are not what the others' are: it is no candidate for the best.
     pub is_undurable: bool,
 }
 

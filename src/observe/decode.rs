@@ -5,9 +5,7 @@ use super::event::{Block, Comm, Commit, CommitStep, Handover, Kind};
 use super::format::{Field, Format, FormatError};
 use super::rwbs::Flags;
 use crate::model::facts::DevId;
-
-/// Unit of the block layer's sectors, whatever the device's own.
-const SECTOR_BYTES: u64 = 512;
+use crate::model::units::SECTOR_BYTES;
 
 /// An event that can be decoded.
 #[derive(Clone, Copy, Debug)]

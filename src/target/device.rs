@@ -6,10 +6,9 @@ use super::identity::{self, Identity};
 use super::loops;
 use super::sysfs::{dev_of, device_dir, disk_dir, flag, is_partition, name_of, names, text, value};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 
-/// sysfs counts sectors of 512 bytes whatever the device (Documentation/ABI/stable/sysfs-block).
-const SECTOR_BYTES: u64 = 512;
 /// Documentation/admin-guide/devices.txt.
 const LOOP_MAJOR: u32 = 7;
 

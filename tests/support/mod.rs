@@ -80,6 +80,20 @@ impl Ran {
         self.says(part)
     }
 
+    /// Standard error ends with one line of an error, which holds this text; before it, there are but
+    /// warnings of what was known to be amiss before.
+    #[track_caller]
+    pub fn ends_with_error(self, part: &str) -> Ran {
+        let mut lines = self.stderr.lines();
+        let error = lines.next_back().unwrap_or_default();
+        assert!(
+            error.contains(": error: ") && error.contains(part),
+            "no {part:?} in {self:#?}"
+        );
+        assert!(lines.all(|line| line.contains(": warning: ")), "{self:#?}");
+        self
+    }
+
     /// Standard error holds this text.
     #[track_caller]
     pub fn says(self, part: &str) -> Ran {
@@ -225,6 +239,14 @@ impl Loop {
     /// Detaches the device, and gives the folder that its image goes away with.
     pub fn detached(mut self) -> Option<TempDir> {
         self._folder.take()
+    }
+
+    /// Fills it with random bytes.
+    pub fn randomize(&self) {
+        let mib = fs::metadata(&self.image).unwrap().len() >> 20;
+        let (to, count) = (format!("of={}", self.node()), format!("count={mib}"));
+        let args = ["if=/dev/urandom", &to, "bs=1M", &count, "status=none"];
+        system("dd", &args);
     }
 
     /// A digest of all that the device holds.

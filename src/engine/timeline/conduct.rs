@@ -133,10 +133,12 @@ fn tick_on(origin_ns: u64, interval_ns: u64, all_gone: &Receiver<()>, tick: &mut
         let due_ns = origin_ns.saturating_add(interval_ns.saturating_mul(interval));
         let left_ns = due_ns.saturating_sub(monotonic_ns());
         match all_gone.recv_timeout(Duration::from_nanos(left_ns)) {
-            Err(RecvTimeoutError::Timeout) => tick(Tick {
+            // An interval that was over before the last actor was ends too: the actor's last
+            // operation may be in the next.
+            Ok(()) | Err(RecvTimeoutError::Disconnected) if monotonic_ns() < due_ns => return,
+            _ => tick(Tick {
                 elapsed_ns: monotonic_ns().saturating_sub(origin_ns),
             }),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
@@ -149,6 +151,17 @@ mod tests {
         duration_ns: 60_000_000,
         interval_ns: 10_000_000,
     };
+
+    #[test]
+    fn intervals_that_were_over_when_the_last_actor_ended_have_ticks() {
+        let (alive, all_gone) = mpsc::channel::<()>();
+        drop(alive);
+        // Three and a half intervals since the origin, however long ago that is.
+        let interval_ns = monotonic_ns() / 7 * 2;
+        let mut ticks = 0;
+        tick_on(0, interval_ns, &all_gone, &mut |_| ticks += 1);
+        assert_eq!(ticks, 3);
+    }
 
     #[test]
     fn results_come_in_the_actors_order_and_ticks_until_the_last_has_ended() {

@@ -9,13 +9,16 @@ use crate::guard::{self, WriteGrant};
 use crate::model::facts::MountFacts;
 use crate::model::record::{BaselineKind, Record};
 use crate::model::timeline::Workload;
-use crate::scratch::{Scratch, ScratchFile};
+use crate::scratch::Scratch;
 use crate::session::baseline::{DEVICE, no_baseline};
 use crate::session::counters::{self, Counters};
 use crate::session::place::Place;
 use crate::session::prepare::{cannot_open, direct_ignored, take_device};
 use crate::session::survey::{SetupError, Survey};
 use crate::sys::root::Root;
+
+/// What a log's O_DIRECT is tried with.
+const PROBE_BYTES: u64 = 8 << 10;
 
 /// Where workloads run.
 #[derive(Debug)]
@@ -160,7 +163,7 @@ fn ground(
     let mut log_flags = OFlag::O_DSYNC | OFlag::O_DIRECT;
     if let Some(&log) = logs.first() {
         let file = &scratch.all()[log];
-        record.targets[index].buffered = ignores_direct(file, mount)?;
+        record.targets[index].buffered = direct_ignored(file, mount, PROBE_BYTES)?;
         // A filesystem that refuses O_DIRECT is told of like one that ignores it.
         if file.open_pass(log_flags).is_err() && record.targets[index].buffered.is_some() {
             log_flags = OFlag::O_DSYNC;
@@ -178,11 +181,6 @@ fn ground(
         data,
         has_failed: false,
     })
-}
-
-fn ignores_direct(file: &ScratchFile, mount: &MountFacts) -> Result<Option<String>, SetupError> {
-    const UNIT_BYTES: u64 = 8 << 10;
-    direct_ignored(file, mount, UNIT_BYTES)
 }
 
 /// The device's side, where the survey planned one and it can be had.
