@@ -19,6 +19,7 @@ pub mod plan;
 pub mod engine;
 pub mod lab;
 pub mod observe;
+pub mod witness;
 
 pub mod workload;
 

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["target"],
     &["guard", "scratch"],
     &["workload"],
-    &["engine", "observe", "lab"],
+    &["engine", "observe", "lab", "witness"],
     &["plan"],
     &["session"],
     &["analyse"],

@@ -23,8 +23,8 @@ pub(super) use validate::{TrialControl, Validate};
     subcommand_required = true
 )]
 #[command(after_help = "\
-Exit status: 0 measured; 1 measured, but a cell or a claim failed; 2 usage; 3 the guard refused to write;\n\
-4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
+Exit status: 0 measured; 1 measured, but a cell or a claim failed, or acknowledged records are missing;\n\
+2 usage; 3 the guard refused to write; 4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
 measured saved.")]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -76,6 +76,8 @@ pub(super) enum Verb {
     Lab(Lab),
     /// Does a device keep what it acknowledged? What speaks for it, and power cuts that tell
     Durability(super::durability::Durability),
+    /// Remember what another machine's device promised, while that machine loses its power
+    Witness(super::witness::Witness),
     /// Every block device and mounted filesystem: may it be written, and if not, why
     List(List),
     /// Print saved records again

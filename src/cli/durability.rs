@@ -1,19 +1,24 @@
 //! `durability`: does a device keep what it acknowledged?
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 
-use crate::model::durability::Durability as Told;
-use crate::model::units::{parse_bytes, parse_duration};
+use crate::model::cell::{EngineKind, Method};
+use crate::model::durability::{Durability as Told, Pledge};
+use crate::model::units::{parse_bytes, parse_duration, show_bytes};
 use crate::plan;
+use crate::session::{self, Vow};
 use crate::sys::root::Root;
 
 use super::args::{AxesArgs, Control, Measure, Output, Writing};
 use super::config::{self, Beside, UsageError};
-use super::measure;
+use super::confirm::confirmation;
 use super::output::Terminal;
+use super::{measure, signals, status};
 
 #[derive(Debug, Args)]
 pub(super) struct Durability {
@@ -24,6 +29,8 @@ pub(super) struct Durability {
     pub(super) span: Option<u64>,
     #[command(flatten)]
     pub(super) told: ToldArgs,
+    #[command(flatten)]
+    pub(super) power: PowerArgs,
     #[command(flatten)]
     pub(super) writing: Writing,
     #[command(flatten)]
@@ -48,7 +55,56 @@ pub(super) struct ToldArgs {
     pub(super) protected: bool,
 }
 
+/// What is written for a witness, while somebody cuts the power.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Power cuts (docs/durability.md)")]
+pub(super) struct PowerArgs {
+    /// Write records and report each that the device acknowledged to the `syncprof witness` there,
+    /// until the power is cut. Needs --overwrite
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) witness: Option<String>,
+    /// After the power came back: read the device and compare it with what the witness was promised
+    #[arg(long, requires = "witness", conflicts_with = "overwrite")]
+    pub(super) verify: bool,
+    /// With --verify: this run, instead of the device's newest one
+    #[arg(long, requires = "verify", value_name = "ID")]
+    pub(super) run: Option<String>,
+    /// What makes each record durable
+    #[arg(
+        long,
+        requires = "witness",
+        conflicts_with = "verify",
+        default_value = "o_dsync"
+    )]
+    pub(super) method: Method,
+    /// What writes them; linux may flush more behind a write that a system call waits for
+    #[arg(
+        long,
+        requires = "witness",
+        conflicts_with = "verify",
+        default_value = "uring"
+    )]
+    pub(super) engine: EngineKind,
+    /// Bytes of a record, whole blocks of the device
+    #[arg(long, requires = "witness", conflicts_with = "verify", value_parser = parse_bytes,
+          value_name = "BYTES", default_value = "4k")]
+    pub(super) record_size: u64,
+    /// End after this time, with a goodbye [default: write until a signal, or the power's end]
+    #[arg(long, requires = "witness", conflicts_with = "verify", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub(super) duration: Option<Duration>,
+    /// End after so many records, with a goodbye
+    #[arg(long, requires = "witness", conflicts_with = "verify", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) records: Option<u64>,
+}
+
 pub(super) fn run(root: &Root, args: Durability, terminal: &Terminal) -> anyhow::Result<u8> {
+    if let Some(address) = &args.power.witness
+        && !args.power.verify
+    {
+        return promise(root, &args, address, terminal);
+    }
     if args.control.profile.is_some() {
         let text = "durability measures cells of its own, and takes no --profile";
         return Err(UsageError(text.to_owned()).into());
@@ -60,14 +116,67 @@ pub(super) fn run(root: &Root, args: Durability, terminal: &Terminal) -> anyhow:
     };
     let settings = config::settings(&measure, Beside::default())?;
     let mut wish = measure::wish("durability", &measure, settings)?;
-    wish.device = Some(args.device);
     wish.durability = Some(args.told.told());
+    if let Some(address) = &args.power.witness {
+        let record = session::verify(root, wish, &args.device, address, args.power.run)?;
+        return measure::tell(root, &measure, &record, terminal);
+    }
+    wish.device = Some(args.device);
     let mut matrices = plan::ablation(args.span).into_iter();
     if let Some(first) = matrices.next() {
         wish.settings.matrix = first;
     }
     wish.also = matrices.collect();
     measure::run(root, wish, &measure, Some(&args.writing), terminal)
+}
+
+/// Writes records for a witness.
+fn promise(
+    root: &Root,
+    args: &Durability,
+    address: &str,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    if !args.writing.overwrite {
+        let text = "--witness writes records of its own, which destroys what the device holds in the span: \
+                    allow that with --overwrite; after a power cut, compare with --verify";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let stop = signals::watch().context("cannot watch for signals")?;
+    let power = &args.power;
+    let vow = Vow {
+        span_bytes: args.span.unwrap_or(plan::DEFAULT_SPAN_BYTES),
+        record_bytes: power.record_size,
+        method: power.method,
+        engine: power.engine,
+        duration: power.duration,
+        records: power.records,
+    };
+    let promiser = session::promiser(root, &args.device, vow)?;
+    let accepted = Some(promiser.confirmations());
+    let confirmed = confirmation(accepted, Some(&args.writing), &stop)?;
+    let (word, force) = confirmed.unwrap_or_default();
+    let device = args.device.display();
+    let mut begun = |pledge: &Pledge| {
+        terminal.print(&format!(
+            "run {}: writes {} records with {} to the first {} of {device}, one after the other, and the \
+             witness has the first. Cut the power whenever you like; then compare:\n  \
+             syncprof durability {device} --witness {address} --verify\n",
+            pledge.id,
+            show_bytes(pledge.record_bytes),
+            pledge.method,
+            show_bytes(pledge.span_bytes),
+        ))?;
+        Ok(())
+    };
+    let acknowledged = promiser.promise(address, (&word, force), &stop, &mut begun)?;
+    terminal.print(&format!(
+        "{acknowledged} records were acknowledged and promised; no power was cut\n"
+    ))?;
+    Ok(match stop.load(Ordering::Relaxed) {
+        true => status::INTERRUPTED,
+        false => status::MEASURED,
+    })
 }
 
 impl ToldArgs {
@@ -77,6 +186,7 @@ impl ToldArgs {
             rpm: self.rpm,
             program_ns,
             protected: self.protected,
+            checked: None,
         }
     }
 }

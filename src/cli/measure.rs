@@ -162,6 +162,17 @@ pub(super) fn run(
     console.close(&record, measured, unsaved)
 }
 
+/// Keeps and prints a record that is whole.
+pub(super) fn tell(
+    root: &Root,
+    measure: &Measure,
+    record: &Record,
+    terminal: &Terminal,
+) -> anyhow::Result<u8> {
+    let state = usable_state_folder(terminal);
+    Console::open(root, state.as_deref(), measure, record, terminal)?.close(record, Ok(()), None)
+}
+
 /// Runs workloads over time.
 fn over_time(
     console: Console<'_>,
@@ -263,9 +274,12 @@ pub(super) fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = 
 pub(super) fn status_of(record: &Record) -> u8 {
     let cells = record.cells.iter().any(|cell| cell.failed.is_some());
     let timelines = record.timelines.iter().any(|line| line.failed.is_some());
+    let durability = record.durability.as_ref();
+    let checked = durability.and_then(|durability| durability.checked.as_ref());
+    let broken = checked.is_some_and(|checked| !checked.counts.is_kept());
     match record.run.ended {
         Some(Ended::Interrupted) => status::INTERRUPTED,
-        _ if cells || timelines => status::FAILED,
+        _ if cells || timelines || broken => status::FAILED,
         _ => status::MEASURED,
     }
 }

@@ -16,6 +16,7 @@ mod screen;
 mod signals;
 mod trial;
 mod validate;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -66,6 +67,7 @@ fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {
         Verb::Validate(args) => validate::run(&root, args, terminal),
         Verb::Lab(args) => lab::run(&root, args, terminal),
         Verb::Durability(args) => durability::run(&root, args, terminal),
+        Verb::Witness(args) => witness::run(args, terminal),
         Verb::List(args) => list::run(&root, &args, terminal),
         Verb::Report(args) => report::run(&args, terminal),
         Verb::Explain(args) => report::explain(&args, terminal),

@@ -23,6 +23,19 @@ use crate::sys::root::Root;
 use crate::workload::pattern::Cursor;
 use crate::workload::payload::Filler;
 
+/// What makes a ring's writes durable by `method`.
+pub(super) fn durability(method: Method) -> Durability {
+    match method {
+        Method::RwfDsync => Durability::Dsync,
+        Method::Fdatasync => Durability::Fdatasync,
+        Method::Fsync => Durability::Fsync,
+        // An empty flush is refused for a ring: see `super::check`.
+        Method::ODsync | Method::OSync | Method::None | Method::EmptyFlush => {
+            Durability::Descriptor
+        }
+    }
+}
+
 /// What a job's thread works from.
 pub(super) struct Job<'a> {
     pub(super) lane: Lane<'a>,
@@ -100,15 +113,7 @@ impl Job<'_> {
             fd,
             memory,
             slots: self.spec.queue_depth,
-            durability: match self.spec.method {
-                Method::RwfDsync => Durability::Dsync,
-                Method::Fdatasync => Durability::Fdatasync,
-                Method::Fsync => Durability::Fsync,
-                // An empty flush is refused for this engine: see `super::check`.
-                Method::ODsync | Method::OSync | Method::None | Method::EmptyFlush => {
-                    Durability::Descriptor
-                }
-            },
+            durability: durability(self.spec.method),
             sqpoll: self.spec.ring.sqpoll,
             iopoll: self.spec.ring.iopoll,
         };

@@ -12,6 +12,7 @@ mod lane;
 mod latency;
 mod meter;
 mod null;
+mod ordered;
 mod pace;
 mod port;
 mod spec;
@@ -36,6 +37,7 @@ use crate::sys::root::Root;
 pub use crew::Crew;
 pub use error::{EngineError, explain};
 pub use latency::{Distribution, NullModel};
+pub use ordered::{Next, one_by_one};
 pub use spec::{Data, Lane, Limits, Spec, To};
 
 /// In an open loop, the time from when all lanes are ready to the first arrival: waking the

@@ -3,6 +3,7 @@
 use super::cell::{
     Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload, RingOptions, Role,
 };
+use super::durability::{DeviceKey, Pledge};
 use super::facts::{DevId, DeviceFacts, DeviceKind, Host, JournalFacts, MountFacts};
 use super::histogram::encode;
 use super::record::{
@@ -388,5 +389,27 @@ pub(crate) fn mount(path: &str) -> MountFacts {
             size_bytes: Some(128 << 20),
             external: Some(false),
         }),
+    }
+}
+
+/// The pledge of a run with this number, of a device that is the same for all.
+pub(crate) fn pledge(number: u32) -> Pledge {
+    Pledge {
+        id: format!("{number:032x}"),
+        device: DeviceKey {
+            hostname: "db1".to_owned(),
+            name: "sdx".to_owned(),
+            serial: None,
+            model: None,
+            start_bytes: 0,
+            size_bytes: 1 << 30,
+        },
+        span_bytes: 1 << 20,
+        record_bytes: 4096,
+        method: Method::ODsync,
+        engine: EngineKind::Sync,
+        window: 16,
+        boot_id: "first".to_owned(),
+        started: "2026-01-02T03:04:05Z".to_owned(),
     }
 }

@@ -24,7 +24,7 @@ const DEFAULT_SIZES: [u64; 12] = [
 ];
 /// The span where none is given: far more than one erase block or one journal's worth of metadata,
 /// and small enough to lay out in a moment.
-const DEFAULT_SPAN_BYTES: u64 = 64 << 20;
+pub const DEFAULT_SPAN_BYTES: u64 = 64 << 20;
 /// The default span holds at least so many blocks of the largest size for each job.
 const MIN_SPAN_BLOCKS: u64 = 16;
 /// A default size that a target cannot take, or a cell without a counterpart: goes into the record.

@@ -17,7 +17,7 @@ mod workload;
 
 pub use ablation::ablation;
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
-pub use matrix::{Counterparts, Skipped, cells, raw_counterparts, skipped};
+pub use matrix::{Counterparts, DEFAULT_SPAN_BYTES, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;
 pub use profile::{Profile, ProfileError, load};
 pub use settings::{Matrix, Options, Settings, Sizes};

@@ -2,6 +2,7 @@
 
 use crate::analyse::durability::{Cost, Finding, Verdict, costs, findings};
 use crate::model::cell::Method;
+use crate::model::durability::{Checked, Fault, Missing};
 use crate::model::units::show_bytes;
 
 use super::figures::{UNKNOWN, delta_us, things, us};
@@ -42,6 +43,11 @@ pub(super) fn tables(study: &Study<'_>) -> Vec<Table> {
     }
     let costs = costs(study.record);
     let mut tables = vec![findings_table(&findings)];
+    let durability = study.record.durability.as_ref();
+    if let Some(checked) = durability.and_then(|durability| durability.checked.as_ref()) {
+        tables.push(counts_table(checked));
+        tables.extend(missing_table(checked));
+    }
     if !costs.is_empty() {
         tables.push(costs_table(study, &costs));
     }
@@ -64,6 +70,73 @@ fn findings_table(findings: &[Finding]) -> Table {
             Column::wrapping("because"),
         ],
         rows: findings.iter().map(row).collect(),
+    }
+}
+
+fn counts_table(checked: &Checked) -> Table {
+    let (pledge, counts) = (&checked.pledge, &checked.counts);
+    let columns = [
+        ("promised", checked.promised),
+        ("intact", counts.intact),
+        ("lost", counts.lost),
+        ("torn", counts.torn),
+        ("misplaced", counts.misplaced),
+        ("stale", counts.stale),
+        ("out of order", counts.out_of_order),
+        ("undecided", counts.undecided),
+        ("cuts", checked.tally.cuts),
+        ("survived", checked.tally.survived),
+    ];
+    Table {
+        caption: format!(
+            "Run {} of {}, {} records by {} and engine {} in {} places: what was promised to the witness, \
+             what became of the newest promised record of each place, and of how many cuts the witness \
+             knows",
+            pledge.id,
+            pledge.started,
+            show_bytes(pledge.record_bytes),
+            pledge.method,
+            pledge.engine,
+            pledge.places()
+        ),
+        columns: columns
+            .iter()
+            .map(|(name, _)| Column::number(name, 0))
+            .collect(),
+        rows: vec![columns.iter().map(|(_, count)| count.to_string()).collect()],
+    }
+}
+
+fn missing_table(checked: &Checked) -> Option<Table> {
+    let row = |missing: &Missing| {
+        vec![
+            missing.sequence.to_string(),
+            missing.offset_bytes.to_string(),
+            fault_words(missing.fault).to_owned(),
+            missing
+                .found_sequence
+                .map_or_else(|| "-".to_owned(), |sequence| sequence.to_string()),
+        ]
+    };
+    (!checked.missing.is_empty()).then(|| Table {
+        caption: "The first records that are not there, and which one is in their place".to_owned(),
+        columns: vec![
+            Column::number("record", 0),
+            Column::number("at byte", 0),
+            Column::text("what", 0),
+            Column::number("there is", 0),
+        ],
+        rows: checked.missing.iter().map(row).collect(),
+    })
+}
+
+fn fault_words(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Lost => "lost: nothing of any record",
+        Fault::Torn => "torn: a part of it",
+        Fault::Misplaced => "misplaced: a record from elsewhere",
+        Fault::Stale => "stale: an older record",
+        Fault::OutOfOrder => "out of order: a later record is on the device",
     }
 }
 

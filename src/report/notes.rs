@@ -73,7 +73,12 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
         study.record.tool.version,
         run.started
     );
-    let mut lines = vec![Line::remark(rounds), Line::remark(machine)];
+    let durability = study.record.durability.as_ref();
+    // A device that is compared with what a witness knows is only read.
+    let is_measured = durability.is_none_or(|durability| durability.checked.is_none());
+    let rounds = is_measured.then(|| Line::remark(rounds));
+    let mut lines: Vec<Line> = rounds.into_iter().collect();
+    lines.push(Line::remark(machine));
     let cut_short = matches!(run.ended, Some(Ended::Interrupted | Ended::Failed) | None);
     if cut_short && (run.rounds > 0 || is_over_time) {
         let rounds = things(run.rounds as usize, unit);

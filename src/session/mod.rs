@@ -22,6 +22,7 @@ mod tally;
 mod timeline;
 mod traced;
 mod validate;
+mod witnessed;
 
 pub use bench::Bench;
 pub use claims::{Trials, survey_claims};
@@ -37,3 +38,4 @@ pub use timeline::{
 };
 pub use traced::{TracedSlice, Tracing};
 pub use validate::{Course, Watch, validate};
+pub use witnessed::{Promiser, Vow, promiser, verify};

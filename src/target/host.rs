@@ -1,6 +1,7 @@
 //! The machine.
 
 use std::fs;
+use std::io;
 
 use crate::model::facts::Host;
 use crate::sys::root::Root;
@@ -32,6 +33,13 @@ pub fn host(root: &Root) -> Host {
             .and_then(|number| number.trim().parse::<u64>().ok())
             .map(|kib| kib * 1024),
     }
+}
+
+/// The id of this boot, which no other boot of any machine has: `/proc/sys/kernel/random/boot_id`
+/// (proc_sys_kernel(5)).
+pub fn boot_id(root: &Root) -> io::Result<String> {
+    let text = fs::read_to_string(root.proc.join("sys/kernel/random/boot_id"))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Lines that begin a processor's paragraph. /proc/cpuinfo shows those online.

@@ -18,7 +18,7 @@ mod sysfs;
 mod temperature;
 
 pub use drive::{ask_drives, health};
-pub use host::host;
+pub use host::{boot_id, host};
 pub use journal::external_journal;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};

@@ -4,3 +4,4 @@ pub mod dirty;
 pub mod log;
 pub mod pattern;
 pub mod payload;
+pub mod stamp;

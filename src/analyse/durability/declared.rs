@@ -28,13 +28,14 @@ fn volatile_cache(target: &Target) -> Finding {
     };
     let (own, verdict) = match (own_word(target), is_write_back(target)) {
         (None, _) => (
-            "no drive below told its own view, which may differ".to_owned(),
+            "the drives' own word is not known: this is the kernel's view, which may differ"
+                .to_owned(),
             verdict,
         ),
         (Some((name, true)), Some(false)) => (
             format!(
-                "{name} itself says that its cache is on: what it acknowledged is lost with the power, \
-                 unless the cache is protected"
+                "{name} itself says that its cache is on: what it acknowledged may be lost with the \
+                 power, unless the cache is protected; tell the kernel by its queue/write_cache"
             ),
             Verdict::Contradicted,
         ),

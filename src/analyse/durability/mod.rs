@@ -2,6 +2,7 @@
 //! make a promise implausible and never prove it: only losses of power that really happened can.
 
 mod ablation;
+mod cuts;
 mod declared;
 mod medium;
 
@@ -9,6 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::record::{Record, Target};
 
 pub use ablation::{Cost, costs};
@@ -105,28 +107,31 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     if !record.cells.is_empty() {
         findings.extend(ablation::findings(record, target, told));
         findings.push(medium::finding(record, target, told));
-        findings.push(untried());
     }
+    findings.push(cuts::finding(told.checked.as_ref()));
     findings
 }
 
-/// No power was cut.
-fn untried() -> Finding {
-    let reason = "no timing tells what a loss of power leaves: only cutting it does, while another \
-                  machine keeps what was acknowledged";
-    Finding::new(
-        Question::PowerCut,
-        Verdict::NotTestable,
-        vec![reason.to_owned()],
-    )
-}
-
-/// The drive's own word on its volatile cache: of the first drive below that has one.
+/// The drives' own word on their volatile caches, and whose it is. One that is on decides for all; that
+/// none is takes the word of every device that has no other below. Through a loop device or a
+/// compressed memory, nothing that a drive says reaches the writer.
 fn own_word(target: &Target) -> Option<(&str, bool)> {
-    target.stack.iter().find_map(|device| {
-        let is_volatile = device.drive.as_ref()?.cache.is_volatile()?;
-        Some((device.name.as_str(), is_volatile))
-    })
+    let stack = &target.stack;
+    let is_soft = |device: &DeviceFacts| matches!(device.kind, DeviceKind::Loop | DeviceKind::Zram);
+    if stack.iter().any(is_soft) {
+        return None;
+    }
+    let word = |device: &DeviceFacts| device.drive.as_ref()?.cache.is_volatile();
+    let on = stack.iter().find(|device| word(device) == Some(true));
+    let mut bottom = stack.iter().filter(|device| device.lower.is_empty());
+    match on {
+        Some(device) => Some((&device.name, true)),
+        None => {
+            let first = bottom.next()?;
+            let all_off = word(first) == Some(false) && bottom.all(|d| word(d) == Some(false));
+            all_off.then_some((first.name.as_str(), false))
+        }
+    }
 }
 
 /// The kernel takes the device for one with a cache that it must flush; none where it doesn't say.

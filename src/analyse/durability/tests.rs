@@ -136,8 +136,9 @@ fn the_drives_own_word_on_its_cache_counts() {
         for device in &mut record.targets[0].stack {
             device.write_cache = Some(kernel.to_owned());
         }
-        let disk = record.targets[0].stack.last_mut().unwrap();
-        disk.drive = Some(DriveFacts {
+        let stack = &mut record.targets[0].stack;
+        stack[0].lower = vec![stack[1].dev];
+        stack[1].drive = Some(DriveFacts {
             interface: Interface::Nvme,
             cache: DriveCache {
                 present: Some(true),
@@ -158,6 +159,19 @@ fn the_drives_own_word_on_its_cache_counts() {
         let on = said(true, "write back");
         assert_eq!(verdict(&on, question), Verdict::Suspicious, "{question}");
     }
+    // Of two drives below, one that is on decides, and one that says nothing leaves it open.
+    let mut mirror = said(false, "write back");
+    let mut other = mirror.targets[0].stack.last().unwrap().clone();
+    other.name = "other".to_owned();
+    other.drive.as_mut().unwrap().cache.enabled = Some(true);
+    mirror.targets[0].stack.push(other);
+    assert_eq!(verdict(&mirror, Question::Fua), Verdict::Suspicious);
+    mirror.targets[0].stack.last_mut().unwrap().drive = None;
+    assert_eq!(verdict(&mirror, Question::Fua), Verdict::Suspicious);
+    // What a drive says is nothing to who writes to pages in memory above it.
+    let mut above = said(false, "write back");
+    above.targets[0].stack[0].kind = DeviceKind::Loop;
+    assert_eq!(verdict(&above, Question::Flush), Verdict::Suspicious);
     // The kernel doesn't flush a cache of which the drive says that it is on.
     let unflushed = said(true, "write through");
     let verdict = verdict(&unflushed, Question::VolatileCache);

@@ -1,0 +1,183 @@
+//! From what a device's places hold to what became of the records that were promised: pure.
+//!
+//! One record is in flight at a time. So the records up to the last acknowledged one must be there,
+//! but where a later one was written to their place, and of the one that was in flight when the power
+//! went, anything may be: nothing, a part, all, or a sector that can't be read. The witness knows the
+//! last one that was acknowledged to within its window, and the newest one on the device tells more:
+//! all before it were acknowledged.
+
+use crate::model::durability::{Counts, Fault, Missing, Pledge};
+use crate::workload::stamp::{self, Content, Stamp};
+
+/// So many of the records that are missing are told one by one.
+const MOST_TOLD: usize = 20;
+
+/// What a place holds, as far as it matters for one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nothing of any record.
+    Nothing,
+    /// All of this record, which belongs here.
+    Whole(u64),
+    /// Sectors of records; of those that belong here, the newest.
+    Parts(u64),
+    /// A record, or sectors of one, of this run, from another place.
+    Elsewhere,
+    /// A record, or sectors of one, of another run.
+    OtherRun,
+}
+
+/// Takes in the places of a device, one after the other from the first.
+#[derive(Debug)]
+pub struct Comparer {
+    pledge: Pledge,
+    run: u128,
+    promised: u64,
+    window: u64,
+    held: Vec<Held>,
+    newest: u64,
+}
+
+/// A device compared with what was promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The newest record of which something is on the device.
+    pub newest: Option<u64>,
+    /// What became of the promised records.
+    pub counts: Counts,
+    /// The first ones that are not there, by place.
+    pub missing: Vec<Missing>,
+}
+
+impl Comparer {
+    /// A comparison with what `pledge` says was written, of which the records up to `promised` were
+    /// promised. A run that `ended` had nothing in flight. None for a pledge that has a fault.
+    pub fn new(pledge: &Pledge, promised: u64, ended: bool) -> Option<Comparer> {
+        if pledge.fault().is_some() {
+            return None;
+        }
+        Some(Comparer {
+            run: pledge.run()?,
+            pledge: pledge.clone(),
+            promised,
+            window: if ended { 0 } else { pledge.window },
+            held: Vec::new(),
+            newest: 0,
+        })
+    }
+
+    /// How many places may hold a record of the run: the device's first ones.
+    pub fn places(&self) -> u64 {
+        self.pledge
+            .places()
+            .min(self.promised.saturating_add(self.window))
+    }
+
+    /// Takes in the next place: what was read of it, or nothing where it can't be read.
+    pub fn place(&mut self, bytes: Option<&[u8]>) {
+        let offset_bytes = self.held.len() as u64 * self.pledge.record_bytes;
+        let content = bytes.map_or(Content::Nothing, stamp::read);
+        let held = self.held(&content, offset_bytes);
+        self.held.push(held);
+    }
+
+    fn held(&mut self, content: &Content, offset_bytes: u64) -> Held {
+        let stamps: Vec<Stamp> = match content {
+            Content::Nothing => Vec::new(),
+            Content::Whole(stamp) => vec![*stamp],
+            Content::Parts(parts) => parts.iter().flatten().copied().collect(),
+        };
+        let own: Vec<Stamp> = stamps
+            .iter()
+            .filter(|stamp| stamp.run == self.run)
+            .copied()
+            .collect();
+        let newest = own.iter().map(|stamp| stamp.sequence).max();
+        self.newest = self.newest.max(newest.unwrap_or(0));
+        let here = own
+            .iter()
+            .filter(|stamp| stamp.offset_bytes == offset_bytes);
+        match (content, here.map(|stamp| stamp.sequence).max()) {
+            (Content::Nothing, _) => Held::Nothing,
+            (Content::Whole(_), Some(sequence)) => Held::Whole(sequence),
+            (Content::Parts(_), Some(sequence)) => Held::Parts(sequence),
+            (_, None) if !own.is_empty() => Held::Elsewhere,
+            (_, None) => Held::OtherRun,
+        }
+    }
+
+    /// What became of all of them.
+    pub fn compare(&self) -> Comparison {
+        let mut counts = Counts::default();
+        let mut missing = Vec::new();
+        for (place, held) in (0_u64..).zip(&self.held) {
+            let Some((sequence, fault)) = self.judge(place, *held, &mut counts) else {
+                continue;
+            };
+            if missing.len() < MOST_TOLD {
+                missing.push(Missing {
+                    sequence,
+                    offset_bytes: place * self.pledge.record_bytes,
+                    fault,
+                    found_sequence: match held {
+                        Held::Whole(found) | Held::Parts(found) => Some(*found),
+                        Held::Nothing | Held::Elsewhere | Held::OtherRun => None,
+                    },
+                });
+            }
+        }
+        Comparison {
+            newest: (self.newest > 0).then_some(self.newest),
+            counts,
+            missing,
+        }
+    }
+
+    /// Counts a place, and gives its record that is not there and should be.
+    fn judge(&self, place: u64, held: Held, counts: &mut Counts) -> Option<(u64, Fault)> {
+        let last = self.promised.saturating_add(self.window);
+        let newest_written = self.pledge.newest_at(place, last)?;
+        let promised = self.pledge.newest_at(place, self.promised);
+        let is_there = |sequence: u64| matches!(held, Held::Whole(found) if found >= sequence);
+        if newest_written > self.promised && !is_there(newest_written) {
+            if newest_written < self.newest {
+                counts.out_of_order += 1;
+                return Some((newest_written, Fault::OutOfOrder));
+            }
+            // Of what is newer than all that is there, one may have been in flight: the next one, or,
+            // where even promised ones are missing at the end, any.
+            let is_next = newest_written <= self.newest + 1 || self.newest < self.promised;
+            if is_next && promised.is_some_and(|sequence| !is_there(sequence)) {
+                counts.undecided += 1;
+                return None;
+            }
+        }
+        let sequence = promised?;
+        if is_there(sequence) {
+            counts.intact += 1;
+            return None;
+        }
+        counts.out_of_order += u64::from(sequence < self.newest);
+        let fault = fault(held, sequence);
+        match fault {
+            Fault::Lost => counts.lost += 1,
+            Fault::Torn => counts.torn += 1,
+            Fault::Misplaced => counts.misplaced += 1,
+            Fault::Stale | Fault::OutOfOrder => counts.stale += 1,
+        }
+        Some((sequence, fault))
+    }
+}
+
+/// What is wrong with a place that should hold all of a record.
+fn fault(held: Held, sequence: u64) -> Fault {
+    match held {
+        Held::Nothing => Fault::Lost,
+        Held::Parts(found) if found >= sequence => Fault::Torn,
+        Held::Elsewhere => Fault::Misplaced,
+        Held::Whole(_) | Held::Parts(_) | Held::OtherRun => Fault::Stale,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! What the witness keeps: for each run a file of lines, to which lines are only ever added, and which
+//! is on disk before anything is answered. What a kill or a loss of the witness's own power leaves of a
+//! last line counts for nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::durability::{Counts, DeviceKey, Pledge, Tally};
+
+/// Why something could not be kept, or found.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or the folder.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Another witness keeps its runs there.
+    #[error("{}: another witness uses it; name another with --state", .0.display())]
+    InUse(PathBuf),
+    /// The run is there already, and is another one.
+    #[error("run {0} is known already, and is over or was begun otherwise")]
+    Known(String),
+    /// There is no such run.
+    #[error("run {0} is not known")]
+    Unknown(String),
+}
+
+/// A line of a run's file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// The first one.
+    Begun {
+        /// When, by the witness's clock: RFC 3339, in UTC.
+        received: String,
+        pledge: Pledge,
+    },
+    /// The records up to this one were acknowledged.
+    Wrote(u64),
+    /// It said goodbye after this one.
+    Ended(u64),
+    /// The device was compared with it.
+    Checked { boot_id: String, counts: Counts },
+}
+
+/// A run, as its file tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    received: String,
+    pub(super) pledge: Pledge,
+    /// The last record that was promised; none is 0.
+    pub(super) promised: u64,
+    pub(super) ended: bool,
+    /// In which boots it was compared, and what came of it.
+    checks: Vec<(String, Counts)>,
+}
+
+impl Run {
+    /// Reads a run's file; none if its first line is not that of a run.
+    fn parse(bytes: &[u8]) -> Option<Run> {
+        let whole = bytes.split_inclusive(|&byte| byte == b'\n');
+        let whole = whole.filter(|line| line.ends_with(b"\n"));
+        let mut lines = whole.map(|line| serde_json::from_slice(line).ok());
+        let Some(Some(Line::Begun { received, pledge })) = lines.next() else {
+            return None;
+        };
+        if pledge.fault().is_some() {
+            return None;
+        }
+        let mut run = Run {
+            received,
+            pledge,
+            promised: 0,
+            ended: false,
+            checks: Vec::new(),
+        };
+        for line in lines.flatten() {
+            match line {
+                Line::Begun { .. } => {}
+                Line::Wrote(sequence) => run.promised = run.promised.max(sequence),
+                Line::Ended(sequence) => {
+                    run.promised = run.promised.max(sequence);
+                    run.ended = true;
+                }
+                Line::Checked { boot_id, counts } => run.checks.push((boot_id, counts)),
+            }
+        }
+        Some(run)
+    }
+
+    /// What was found first in a boot after that in which it was cut off; none if it wasn't.
+    fn after_the_cut(&self) -> Option<&Counts> {
+        let is_later = |(boot_id, _): &&(String, Counts)| *boot_id != self.pledge.boot_id;
+        let check = self.checks.iter().find(is_later)?;
+        (!self.ended && self.promised > 0).then_some(&check.1)
+    }
+}
+
+/// A folder of runs.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// Locked, for as long as this lives.
+    _lock: File,
+}
+
+/// The file of a run that goes on.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Store {
+    /// Opens the folder, and makes it if it isn't there.
+    pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        let failed = |source| failure(folder, source);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(folder.join("lock"))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse(folder.to_owned()));
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(failure(folder, source)),
+        }
+        Ok(Store {
+            folder: folder.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Begins a run, whose pledge has no fault, or goes on with one that was begun with the same pledge.
+    /// Gives the last record that it reported, too.
+    pub(super) fn begin(&self, pledge: &Pledge) -> Result<(Log, u64), StoreError> {
+        let path = self.path(&pledge.id);
+        let mut append = OpenOptions::new();
+        append.append(true);
+        match append.clone().create_new(true).open(&path) {
+            Ok(file) => {
+                let mut log = Log { path, file };
+                log.add(&Line::Begun {
+                    received: jiff::Timestamp::now().to_string(),
+                    pledge: pledge.clone(),
+                })?;
+                // The file's name is on disk once its folder is (fsync(2)).
+                let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
+                folder.map_err(|source| failure(&self.folder, source))?;
+                Ok((log, 0))
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let known = self.read(&path)?;
+                let known = known.filter(|run| run.pledge == *pledge && !run.ended);
+                let run = known.ok_or_else(|| StoreError::Known(pledge.id.clone()))?;
+                Ok((self.reopen(path)?, run.promised))
+            }
+            Err(source) => Err(failure(&path, source)),
+        }
+    }
+
+    /// The run with this id.
+    pub(super) fn find(&self, id: &str) -> Result<Option<Run>, StoreError> {
+        // An id comes from outside, and must not name another file.
+        match id.chars().all(|c| c.is_ascii_hexdigit()) {
+            true => self.read(&self.path(id)),
+            false => Ok(None),
+        }
+    }
+
+    /// The newest run of a device that promised anything.
+    pub(super) fn newest(&self, device: &DeviceKey) -> Result<Option<Run>, StoreError> {
+        let mut runs = self.runs()?;
+        runs.retain(|run| run.pledge.device.is_same(device) && run.promised > 0);
+        Ok(runs.into_iter().max_by(|a, b| a.received.cmp(&b.received)))
+    }
+
+    /// Keeps what came of a comparison, and tells what is known of the run's device by then.
+    pub(super) fn checked(
+        &self,
+        id: &str,
+        boot_id: String,
+        counts: Counts,
+    ) -> Result<Tally, StoreError> {
+        let run = self.find(id)?;
+        let run = run.ok_or_else(|| StoreError::Unknown(id.to_owned()))?;
+        let mut log = self.reopen(self.path(id))?;
+        log.add(&Line::Checked { boot_id, counts })?;
+        self.tally(&run.pledge.device)
+    }
+
+    fn tally(&self, device: &DeviceKey) -> Result<Tally, StoreError> {
+        let mut tally = Tally::default();
+        for run in self.runs()? {
+            if !run.pledge.device.is_same(device) || run.promised == 0 {
+                continue;
+            }
+            tally.runs += 1;
+            if let Some(counts) = run.after_the_cut() {
+                tally.cuts += 1;
+                tally.survived += u64::from(counts.is_kept());
+            }
+        }
+        Ok(tally)
+    }
+
+    fn runs(&self) -> Result<Vec<Run>, StoreError> {
+        let failed = |source| failure(&self.folder, source);
+        let mut runs = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+            {
+                runs.extend(self.read(&path)?);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.jsonl"))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<Run>, StoreError> {
+        match fs::read(path) {
+            Ok(bytes) => Ok(Run::parse(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failure(path, source)),
+        }
+    }
+
+    /// Opens a run's file to add to it. A last line that was cut off is ended first, so that the next
+    /// one is a line of its own.
+    fn reopen(&self, path: PathBuf) -> Result<Log, StoreError> {
+        let open = || {
+            let mut file = OpenOptions::new().read(true).append(true).open(&path)?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            if bytes.last().is_some_and(|&byte| byte != b'\n') {
+                file.write_all(b"\n")?;
+            }
+            Ok(file)
+        };
+        let file = open().map_err(|source| failure(&path, source))?;
+        Ok(Log { path, file })
+    }
+}
+
+impl Log {
+    /// The records up to this one were acknowledged.
+    pub(super) fn wrote(&mut self, sequence: u64) -> Result<(), StoreError> {
+        self.add(&Line::Wrote(sequence))
+    }
+
+    /// The run is over.
+    pub(super) fn ended(&mut self, sequence: u64) -> Result<(), StoreError> {
+        self.add(&Line::Ended(sequence))
+    }
+
+    fn add(&mut self, line: &Line) -> Result<(), StoreError> {
+        let written = super::codec::line(line).and_then(|line| {
+            self.file.write_all(&line)?;
+            self.file.sync_data()
+        });
+        written.map_err(|source| failure(&self.path, source))
+    }
+}
+
+fn failure(path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixture;
+    use proptest::prelude::*;
+
+    fn open(folder: &tempfile::TempDir) -> Store {
+        Store::open(folder.path()).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_there_after_the_witness_began_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let pledge = fixture::pledge(1);
+        {
+            let store = open(&folder);
+            let (mut log, sequence) = store.begin(&pledge).unwrap();
+            assert_eq!(sequence, 0);
+            log.wrote(7).unwrap();
+        }
+        let store = open(&folder);
+        let run = store.find(&pledge.id).unwrap().unwrap();
+        assert_eq!((run.promised, run.ended), (7, false));
+        assert_eq!(run.pledge, pledge);
+        let (mut log, sequence) = store.begin(&pledge).unwrap();
+        assert_eq!(sequence, 7);
+        log.ended(9).unwrap();
+        assert!(matches!(store.begin(&pledge), Err(StoreError::Known(_))));
+        let newest = store.newest(&pledge.device).unwrap().unwrap();
+        assert_eq!((newest.promised, newest.ended), (9, true));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_counts_for_nothing_and_spoils_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, pledge) = (open(&folder), fixture::pledge(1));
+        store.begin(&pledge).unwrap().0.wrote(7).unwrap();
+        let path = store.path(&pledge.id);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend(b"{\"wrote\":1234");
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 7);
+        store.begin(&pledge).unwrap().0.wrote(8).unwrap();
+        assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 8);
+    }
+
+    #[test]
+    fn cuts_are_counted_by_device_and_by_what_was_found_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let lost = Counts {
+            lost: 1,
+            ..Counts::default()
+        };
+        let other = |id: u32| {
+            let mut pledge = fixture::pledge(id);
+            pledge.device.name = "sdz".to_owned();
+            pledge
+        };
+        // Intact after a cut, then overwritten; lost after a cut; checked without a cut; another device.
+        for pledge in [1, 2, 3].map(fixture::pledge).into_iter().chain([other(4)]) {
+            store.begin(&pledge).unwrap().0.wrote(1).unwrap();
+        }
+        let id = |n: u32| fixture::pledge(n).id;
+        let later = || "later".to_owned();
+        store.checked(&id(1), later(), Counts::default()).unwrap();
+        store.checked(&id(1), later(), lost).unwrap();
+        store.checked(&id(2), later(), lost).unwrap();
+        let same = fixture::pledge(3).boot_id;
+        let tally = store.checked(&id(3), same, lost).unwrap();
+        let expected = Tally {
+            runs: 3,
+            cuts: 2,
+            survived: 1,
+        };
+        assert_eq!(tally, expected);
+    }
+
+    #[test]
+    fn an_id_names_no_file_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("state")).unwrap();
+        let line = Line::Begun {
+            received: String::new(),
+            pledge: fixture::pledge(1),
+        };
+        let line = super::super::codec::line(&line).unwrap();
+        fs::write(folder.path().join("outside.jsonl"), line).unwrap();
+        assert_eq!(store.find("../outside").unwrap(), None);
+    }
+
+    #[test]
+    fn two_witnesses_share_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = open(&folder);
+        assert!(matches!(
+            Store::open(folder.path()),
+            Err(StoreError::InUse(_))
+        ));
+        drop(first);
+        open(&folder);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(Run::parse(&bytes), None);
+        }
+
+        #[test]
+        fn of_a_file_that_is_cut_anywhere_whole_lines_count(keep in any::<proptest::sample::Index>()) {
+            let begun = Line::Begun { received: String::new(), pledge: fixture::pledge(1) };
+            let mut bytes = super::super::codec::line(&begun).unwrap();
+            let first = bytes.len();
+            for sequence in 1..=50 {
+                bytes.extend(super::super::codec::line(&Line::Wrote(sequence)).unwrap());
+            }
+            let kept = &bytes[..keep.index(bytes.len())];
+            let lines = kept.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            match Run::parse(kept) {
+                None => prop_assert!(kept.len() < first),
+                Some(run) => prop_assert_eq!(run.promised, lines - 1),
+            }
+        }
+    }
+}
