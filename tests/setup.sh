@@ -13,6 +13,7 @@ while read -r command package; do
     command -v "$command" >/dev/null || missing="$missing $package"
 done <<END
 cc gcc
+c++ g++
 losetup mount
 mkfs.ext4 e2fsprogs
 lsattr e2fsprogs

@@ -58,7 +58,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = found.expected();
 
     let ops = ops(&events);
-    let anatomy = phases(&found.requests, &ops);
+    let anatomy = phases(&found.requests, &found.reads, &ops);
     let total_ns: u64 = ops.iter().map(|op| op.end_ns - op.start_ns).sum();
     let sum_ns: f64 = anatomy.phases.iter().map(|phase| phase.mean_ns).sum();
     let mean_ns = total_ns as f64 / ops.len().max(1) as f64;
@@ -80,7 +80,7 @@ fn scope(known: u8, events: &[Event]) -> Scope {
     Scope {
         disk: disk.unwrap_or(DevId { major: 7, minor: 0 }),
         target: if is(0) { 1 << 20..1 << 26 } else { 0..1 << 40 },
-        data: if is(1) { vec![8 << 20..16 << 20] } else { Vec::new() },
+        data: is(1).then_some(8 << 20..16 << 20).into_iter().collect(),
         data_moves: is(2),
         journal: if is(3) { vec![0..1 << 20, 1 << 20..2 << 20] } else { Vec::new() },
         own_pid: events.first().map_or(1, |event| event.pid),
