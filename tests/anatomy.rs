@@ -62,11 +62,14 @@ impl Traced {
             .map(|p| p["mean_ns"].as_f64().unwrap())
     }
 
-    /// Nothing was lost, the classes add up to what the device counted, the phases to the latency,
-    /// and the typical write has no gap.
+    /// The classes add up to what the device counted, the phases to the latency, and the typical write
+    /// has no gap. An event in a hundred may be lost: a virtual machine's 6.18 was seen to count one that
+    /// it didn't record (ARCHITECTURE.md). The pass that lost it has no phases then, and only that.
     #[track_caller]
     fn adds_up(&self) {
-        assert_eq!(self.0["lost_events"], 0, "{:#}", self.0);
+        let number = |name: &str| self.0[name].as_f64().unwrap();
+        let lost = number("lost_events");
+        assert!(lost <= 0.01 * number("events"), "{:#}", self.0);
         assert!(self.ops() >= 16.0, "{:#}", self.0);
         let counted = |name: &str| self.0["counted"][name].as_f64().unwrap();
         let classes = ["data", "journal", "metadata", "other", "unknown"];
@@ -92,7 +95,13 @@ impl Traced {
             .map(|phase| phase["mean_ns"].as_f64().unwrap())
             .sum();
         assert!((sum - latency_ns).abs() < 1e-6 * latency_ns, "{:#}", self.0);
-        assert_eq!(self.0["phase_ops"].as_f64().unwrap(), self.ops());
+        let told = number("phase_ops") / self.ops();
+        let is_told = if lost == 0.0 {
+            told == 1.0
+        } else {
+            (0.5..1.0).contains(&told)
+        };
+        assert!(is_told, "{told}: {:#}", self.0);
         let typical = self.0["typical"].as_array().unwrap();
         assert!(!typical.is_empty());
         let mut end_ns = 0;

@@ -208,14 +208,10 @@ if [ -n "$nvme" ] && [ -b "$nvme" ]; then
     check "validate: the drive's own view is in the report" grep -q "$name itself: write cache" "$work/out"
     observed validate "$nvme" --claims micron-9200 --budget 10s
     check "validate: another drive's claims are not comparable" grep -q "3 not comparable" "$work/out"
-    if "$syncprof" durability --help >/dev/null 2>&1; then
-        observed durability "$nvme" --budget 20s
-        check "durability: has its findings" grep -q "Does it keep what it acknowledged" "$work/out"
-        check "durability: the drive's own word is among them" grep -q "$name itself says that" "$work/out"
-        grep -A 9 "^question" "$work/out"
-    else
-        cannot "durability: this binary has none"
-    fi
+    observed durability "$nvme" --budget 20s
+    check "durability: has its findings" grep -q "Does it keep what it acknowledged" "$work/out"
+    check "durability: the drive's own word is among them" grep -q "$name itself says that" "$work/out"
+    grep -A 9 "^question" "$work/out"
     check "the drive's bytes are as before" [ "$before" = "$(sha256sum <"$nvme")" ]
     view=$(cat "/sys/block/$name/queue/write_cache")
     if grep -q '"enabled": true' "$work/facts" && [ "$view" = "write back" ]; then

@@ -37,6 +37,15 @@ fn write(path: &str, blocks: u64) {
     }
 }
 
+/// A trace that lost nothing: a virtual machine's 6.18 was seen to count one event in thousands that it
+/// did not record (ARCHITECTURE.md).
+fn traced_whole(tracer: &mut Tracer, dev: DevId, work: impl Fn()) -> (Trace, BlockStat) {
+    (0..5)
+        .map(|_| traced(tracer, dev, &work))
+        .find(|(trace, _)| trace.lost == 0)
+        .expect("five traces, and each lost events")
+}
+
 fn traced(tracer: &mut Tracer, dev: DevId, work: impl FnOnce()) -> (Trace, BlockStat) {
     let root = Root::host();
     let before = blockstat::read(&root, dev).unwrap();
@@ -82,8 +91,7 @@ fn events_add_up_to_what_the_device_counted() {
     let dev = dev(device.name());
     let mut tracer = Tracer::open(&Root::host(), &[dev]).unwrap();
     for _ in 0..2 {
-        let (trace, counted) = traced(&mut tracer, dev, || write(device.node(), 50));
-        assert_eq!(trace.lost, 0);
+        let (trace, counted) = traced_whole(&mut tracer, dev, || write(device.node(), 50));
         assert_eq!(counted.write_sectors, 50 * 8);
         agree(&trace.events, &counted);
         assert!(trace.events.is_sorted_by_key(|event| event.time_ns));
@@ -96,16 +104,15 @@ fn through_a_filesystem_events_add_up_too() {
     for fs in ["ext4", "xfs", "btrfs"] {
         let mount = Loop::new(320).mounted(fs);
         let file = mount.path().join("scratch");
-        fs::write(&file, vec![1; 16 * SIZE]).unwrap();
         support::system("sync", &["-f", mount.dir()]);
         let dev = dev(mount.device().name());
         let mut tracer = Tracer::open(&Root::host(), &[dev]).unwrap();
-        let (trace, counted) = traced(&mut tracer, dev, || {
+        let (trace, counted) = traced_whole(&mut tracer, dev, || {
             // Half of the writes extend the file.
+            fs::write(&file, vec![1; 16 * SIZE]).unwrap();
             write(file.to_str().unwrap(), 32);
             support::system("sync", &["-f", mount.dir()]);
         });
-        assert_eq!(trace.lost, 0, "{fs}");
         agree(&trace.events, &counted);
         let commits = trace.events.iter();
         let commits = commits.filter(|event| matches!(event.kind, Kind::JournalCommit(_)));
@@ -119,14 +126,22 @@ fn a_ring_too_small_tells_how_much_it_lost() {
     let device = Loop::new(64);
     let dev = dev(device.name());
     let work = || write(device.node(), 300);
+    // Each of two slices: what was lost in the first must not show up in the second. Where the roomy
+    // trace is not whole either (see `traced_whole`), nothing can be compared.
+    let mut compared = 0;
     let mut roomy = Tracer::open(&Root::host(), &[dev]).unwrap();
     let mut tiny = Tracer::with_rings(&Root::host(), &[dev], SIZE).unwrap();
-    // Each of two slices: what was lost in the first must not show up in the second.
-    for _ in 0..2 {
+    for _ in 0..10 {
+        if compared == 2 {
+            break;
+        }
         roomy.start().unwrap();
         let (trace, _) = traced(&mut tiny, dev, work);
         let all = roomy.stop().unwrap();
-        assert_eq!(all.lost, 0);
+        if all.lost > 0 {
+            continue;
+        }
+        compared += 1;
         assert!(trace.lost > 0 && !trace.events.is_empty());
         // Handovers to io_uring's workers are none: no ring is in use here.
         assert_eq!(
@@ -134,6 +149,7 @@ fn a_ring_too_small_tells_how_much_it_lost() {
             all.events.len() as u64
         );
     }
+    assert_eq!(compared, 2);
 }
 
 #[test]
@@ -143,7 +159,7 @@ fn a_partitions_requests_and_bios_carry_the_disk_and_its_sectors() {
     let partition = format!("{}p2", device.name());
     let (disk, part) = (dev(device.name()), dev(&partition));
     let mut tracer = Tracer::open(&Root::host(), &[disk, part]).unwrap();
-    let (trace, counted) = traced(&mut tracer, disk, || {
+    let (trace, counted) = traced_whole(&mut tracer, disk, || {
         write(&format!("/dev/{partition}"), 5);
     });
     assert_eq!(counted.write_sectors, 5 * 8);

@@ -330,7 +330,7 @@ fn nothing_is_written_without_every_yes_and_nothing_is_found_that_was_not_promis
         "none",
     ];
     call(&none).exits(2).says("nothing is promised");
-    let small = ["--overwrite", "--confirm", device.name(), "--span", "64k"];
+    let small = ["--overwrite", "--confirm", device.name(), "--span", "4k"];
     call(&small).exits(2).says("records in the span");
     let odd = [
         "--overwrite",
@@ -340,7 +340,21 @@ fn nothing_is_written_without_every_yes_and_nothing_is_found_that_was_not_promis
         "1000",
     ];
     call(&odd).exits(2).says("--record-size");
-    call(&["--verify", "--overwrite"]).exits(2);
+    let nonsense = [
+        &["--verify", "--overwrite"][..],
+        &["--overwrite", "--confirm", device.name(), "--dry-run"],
+        &["--overwrite", "--confirm", device.name(), "--rounds", "3"],
+        &[
+            "--overwrite",
+            "--confirm",
+            device.name(),
+            "--json",
+            "x.json",
+        ],
+    ];
+    for more in nonsense {
+        call(more).exits(2);
+    }
     call(&["--verify"]).exits(4).says("knows no run");
     call(&["--verify", "--run", "../lock"])
         .exits(4)

@@ -55,16 +55,31 @@ pub(super) struct ToldArgs {
     pub(super) protected: bool,
 }
 
+/// What has no meaning beside `--witness`, which measures nothing.
+const MEASURING: [&str; 11] = [
+    "profile",
+    "precision",
+    "budget",
+    "rounds",
+    "seed",
+    "fallback",
+    "trace",
+    "dry_run",
+    "rpm",
+    "program_time",
+    "protected",
+];
+
 /// What is written for a witness, while somebody cuts the power.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Power cuts (docs/durability.md)")]
 pub(super) struct PowerArgs {
     /// Write records and report each that the device acknowledged to the `syncprof witness` there,
     /// until the power is cut. Needs --overwrite
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = MEASURING)]
     pub(super) witness: Option<String>,
     /// After the power came back: read the device and compare it with what the witness was promised
-    #[arg(long, requires = "witness", conflicts_with = "overwrite")]
+    #[arg(long, requires = "witness", conflicts_with_all = ["overwrite", "span"])]
     pub(super) verify: bool,
     /// With --verify: this run, instead of the device's newest one
     #[arg(long, requires = "verify", value_name = "ID")]
@@ -140,6 +155,10 @@ fn promise(
     if !args.writing.overwrite {
         let text = "--witness writes records of its own, which destroys what the device holds in the span: \
                     allow that with --overwrite; after a power cut, compare with --verify";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    if args.output.json.is_some() {
+        let text = "--json: the witness keeps what is promised; a record is made by --verify";
         return Err(UsageError(text.to_owned()).into());
     }
     let stop = signals::watch().context("cannot watch for signals")?;

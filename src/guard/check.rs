@@ -301,7 +301,15 @@ impl Permit {
             "open it for reading",
             OFlag::O_RDONLY | OFlag::O_DIRECT,
         )?;
-        let bytes = read_span(&device, span_bytes, more)
+        let room = usize::try_from(span_bytes)
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
+            .and_then(Aligned::new);
+        let mut bytes = room.map_err(|source| Refusal::NoMemory {
+            device: self.node.name.clone(),
+            span_bytes,
+            source,
+        })?;
+        read_span(&device, &mut bytes, more)
             .map_err(|source| self.node.failure("read the span", source))?;
         // What was read is only worth keeping if it came from the device that was checked.
         self.node.verify(&device)?;
@@ -382,20 +390,14 @@ impl Permit {
     }
 }
 
-fn read_span(device: &File, span_bytes: u64, more: &dyn Fn() -> bool) -> io::Result<Aligned> {
-    let len =
-        usize::try_from(span_bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-    let mut bytes = Aligned::new(len)?;
-    for (piece, at) in bytes
-        .chunks_mut(PIECE_BYTES)
-        .zip((0..).step_by(PIECE_BYTES))
-    {
+fn read_span(device: &File, span: &mut [u8], more: &dyn Fn() -> bool) -> io::Result<()> {
+    for (piece, at) in span.chunks_mut(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
         if !more() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         device.read_exact_at(piece, at)?;
     }
-    Ok(bytes)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -418,15 +420,15 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(2 * PIECE_BYTES as u64 + 512).unwrap();
         file.write_all_at(b"end", 2 * PIECE_BYTES as u64).unwrap();
-        let len = 2 * PIECE_BYTES as u64 + 512;
-        let bytes = read_span(&file, len, &|| true).unwrap();
+        let mut bytes = vec![0; 2 * PIECE_BYTES + 512];
+        read_span(&file, &mut bytes, &|| true).unwrap();
         assert_eq!(&bytes[2 * PIECE_BYTES..][..3], b"end");
         let asked = std::cell::Cell::new(0);
         let more = || {
             asked.set(asked.get() + 1);
             asked.get() < 2
         };
-        let error = read_span(&file, len, &more).unwrap_err();
+        let error = read_span(&file, &mut bytes, &more).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
     }
 

@@ -294,6 +294,19 @@ pub enum Refusal {
         /// Its kernel name.
         device: String,
     },
+    /// There is no memory for what the span holds.
+    #[error(
+        "{device}: to write back what the first {} hold, as much memory is needed: {source}; use a \
+         smaller --span", show_bytes(*span_bytes)
+    )]
+    NoMemory {
+        /// Its kernel name.
+        device: String,
+        /// What was to be kept.
+        span_bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A call failed that should not. Not a judgement on the device: see
     /// [`Refusal::is_failure`].
     #[error("{device}: cannot {doing}: {source}; see the kernel's log (dmesg) for more")]
@@ -315,7 +328,10 @@ impl Refusal {
 
     /// The machine failed: nothing is known against the device itself.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Refusal::Io { .. } | Refusal::NoDiscard { .. })
+        matches!(
+            self,
+            Refusal::Io { .. } | Refusal::NoDiscard { .. } | Refusal::NoMemory { .. }
+        )
     }
 }
 

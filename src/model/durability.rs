@@ -96,13 +96,13 @@ impl Pledge {
                 Self::MOST_PLACES
             ));
         }
-        if self.window == 0 || self.places() / 2 <= self.window {
+        if self.window == 0 || self.places() / 2 < self.window {
             return Some(format!(
-                "{} reports in flight and {} records in the span: must be at least one report, and \
-                 more than twice as many records, or what may be in flight at the cut could be \
-                 anything",
-                self.window,
-                self.places()
+                "{} records in the span, and reports of {} of them unanswered: must be at least one, and \
+                 at most half of the records, or what was in flight at the cut could be anything; use a \
+                 larger --span or smaller records",
+                self.places(),
+                self.window
             ));
         }
         None
@@ -324,7 +324,7 @@ mod tests {
                 ..good.clone()
             },
             Pledge {
-                window: 128,
+                window: 129,
                 ..good.clone()
             },
             Pledge {

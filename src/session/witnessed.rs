@@ -25,7 +25,7 @@ use crate::workload::stamp::{self, Stamp};
 use super::baseline::{DEVICE, device_target};
 use super::survey::{SetupError, Wish, empty_record};
 
-/// Reports that may be unanswered: what a cut leaves undecided.
+/// The most reports that may be unanswered: what a cut leaves unpromised.
 const WINDOW: u64 = 64;
 /// A device is read in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
@@ -90,13 +90,14 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
         return Err(SetupError::Usage(text));
     }
     let span_bytes = vow.span_bytes.min(device.size_bytes);
+    let places = span_bytes / vow.record_bytes.max(1);
     let pledge = Pledge {
         id: format!("{:032x}", fastrand::u128(..)),
         span_bytes: span_bytes - span_bytes % vow.record_bytes.max(1),
         record_bytes: vow.record_bytes,
         method: vow.method,
         engine: vow.engine,
-        window: WINDOW,
+        window: WINDOW.min(places.saturating_sub(1) / 2),
         boot_id: boot_id(root)?,
         started: jiff::Timestamp::now().to_string(),
         device,

@@ -110,8 +110,9 @@ impl Comparer {
     pub fn compare(&self) -> Comparison {
         let mut counts = Counts::default();
         let mut missing = Vec::new();
+        let in_flight = self.in_flight();
         for (place, held) in (0_u64..).zip(&self.held) {
-            let Some((sequence, fault)) = self.judge(place, *held, &mut counts) else {
+            let Some((sequence, fault)) = self.judge(place, *held, in_flight, &mut counts) else {
                 continue;
             };
             if missing.len() < MOST_TOLD {
@@ -133,27 +134,56 @@ impl Comparer {
         }
     }
 
+    /// The record that was in flight when the power went, if one was: of all that is not there, it alone
+    /// may be missing rightly.
+    fn in_flight(&self) -> u64 {
+        if self.newest < self.promised {
+            // Some are lost anyway: whichever leaves the least to be told.
+            let window = self.promised + 1..=self.promised.saturating_add(self.window);
+            let is_missing = |sequence: &u64| {
+                let place = (sequence - 1) % self.pledge.places();
+                let promised = self.pledge.newest_at(place, self.promised);
+                promised.is_some_and(|promised| !self.is_there(place, promised))
+            };
+            return window.into_iter().find(is_missing).unwrap_or(0);
+        }
+        let place = self.newest.saturating_sub(1) % self.pledge.places();
+        match self.is_there(place, self.newest) {
+            true => self.newest + 1,
+            false => self.newest,
+        }
+    }
+
+    /// All of this record, or of a newer one, is in the place.
+    fn is_there(&self, place: u64, sequence: u64) -> bool {
+        let held = usize::try_from(place).ok().and_then(|at| self.held.get(at));
+        matches!(held, Some(Held::Whole(found)) if *found >= sequence)
+    }
+
     /// Counts a place, and gives its record that is not there and should be.
-    fn judge(&self, place: u64, held: Held, counts: &mut Counts) -> Option<(u64, Fault)> {
+    fn judge(
+        &self,
+        place: u64,
+        held: Held,
+        in_flight: u64,
+        counts: &mut Counts,
+    ) -> Option<(u64, Fault)> {
         let last = self.promised.saturating_add(self.window);
         let newest_written = self.pledge.newest_at(place, last)?;
         let promised = self.pledge.newest_at(place, self.promised);
-        let is_there = |sequence: u64| matches!(held, Held::Whole(found) if found >= sequence);
-        if newest_written > self.promised && !is_there(newest_written) {
+        if newest_written > self.promised && !self.is_there(place, newest_written) {
             if newest_written < self.newest {
                 counts.out_of_order += 1;
                 return Some((newest_written, Fault::OutOfOrder));
             }
-            // Of what is newer than all that is there, one may have been in flight: the next one, or,
-            // where even promised ones are missing at the end, any.
-            let is_next = newest_written <= self.newest + 1 || self.newest < self.promised;
-            if is_next && promised.is_some_and(|sequence| !is_there(sequence)) {
+            let is_missing = promised.is_some_and(|sequence| !self.is_there(place, sequence));
+            if newest_written == in_flight && is_missing {
                 counts.undecided += 1;
                 return None;
             }
         }
         let sequence = promised?;
-        if is_there(sequence) {
+        if self.is_there(place, sequence) {
             counts.intact += 1;
             return None;
         }

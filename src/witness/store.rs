@@ -53,7 +53,7 @@ enum Line {
 /// A run, as its file tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    received: String,
+    received: jiff::Timestamp,
     pub(super) pledge: Pledge,
     /// The last record that was promised; none is 0.
     pub(super) promised: u64,
@@ -74,6 +74,7 @@ impl Run {
         if pledge.fault().is_some() {
             return None;
         }
+        let received = received.parse().ok()?;
         let mut run = Run {
             received,
             pledge,
@@ -183,7 +184,7 @@ impl Store {
     pub(super) fn newest(&self, device: &DeviceKey) -> Result<Option<Run>, StoreError> {
         let mut runs = self.runs()?;
         runs.retain(|run| run.pledge.device.is_same(device) && run.promised > 0);
-        Ok(runs.into_iter().max_by(|a, b| a.received.cmp(&b.received)))
+        Ok(runs.into_iter().max_by_key(|run| run.received))
     }
 
     /// Keeps what came of a comparison, and tells what is known of the run's device by then.
@@ -292,6 +293,8 @@ mod tests {
     use crate::model::fixture;
     use proptest::prelude::*;
 
+    const RECEIVED: &str = "2026-01-02T03:04:05Z";
+
     fn open(folder: &tempfile::TempDir) -> Store {
         Store::open(folder.path()).unwrap()
     }
@@ -369,7 +372,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("state")).unwrap();
         let line = Line::Begun {
-            received: String::new(),
+            received: RECEIVED.to_owned(),
             pledge: fixture::pledge(1),
         };
         let line = super::super::codec::line(&line).unwrap();
@@ -397,7 +400,7 @@ mod tests {
 
         #[test]
         fn of_a_file_that_is_cut_anywhere_whole_lines_count(keep in any::<proptest::sample::Index>()) {
-            let begun = Line::Begun { received: String::new(), pledge: fixture::pledge(1) };
+            let begun = Line::Begun { received: RECEIVED.to_owned(), pledge: fixture::pledge(1) };
             let mut bytes = super::super::codec::line(&begun).unwrap();
             let first = bytes.len();
             for sequence in 1..=50 {

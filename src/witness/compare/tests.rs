@@ -195,6 +195,16 @@ proptest! {
         acknowledged in 20_u64..80,
         lost in 1_u64..10,
     ) {
+        // So that each of them had a place of its own.
+        prop_assume!(lost + WINDOW < PLACES);
+        // The places of the next ones were written to as well, and nothing of that is there.
+        let mut device = Device::after(acknowledged - lost);
+        for next in 1..=WINDOW {
+            device.0[Device::place(acknowledged + next)].fill(0);
+        }
+        let found = device.compare(acknowledged);
+        prop_assert_eq!(found.counts.broken(), lost + WINDOW - 1);
+        prop_assert_eq!(found.counts.undecided, 1);
         let mut device = Device::after(acknowledged - lost);
         let found = device.compare(acknowledged);
         prop_assert_eq!(found.counts.broken(), lost);
