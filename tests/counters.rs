@@ -2,18 +2,14 @@
 
 mod support;
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde_json::Value;
+use support::disturbance::Disturbance;
 use support::{Loop, Mount, Program, Ran, cells, folder, system};
-use syncprof::sys::buffer::Aligned;
 
 /// A few quick rounds of 4 KiB cells.
 fn measure(args: &[&str]) -> (Ran, Value) {
@@ -56,68 +52,6 @@ fn is_one(value: f64) {
 #[track_caller]
 fn is_none(value: f64) {
     assert!(value < 0.05, "{value}");
-}
-
-/// Does something again and again, until it is dropped.
-struct Disturbance {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Disturbance {
-    fn of(mut again: impl FnMut(u64) + Send + 'static) -> Disturbance {
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            for round in 0.. {
-                if seen.load(Ordering::Relaxed) {
-                    break;
-                }
-                again(round);
-            }
-        });
-        Disturbance {
-            stop,
-            thread: Some(thread),
-        }
-    }
-
-    /// Writes the first MiB of a device or file, past the page cache.
-    fn writer(path: &Path) -> Disturbance {
-        let file = direct(path, true);
-        let bytes = Aligned::new(65_536).unwrap();
-        Disturbance::of(move |round| {
-            file.write_all_at(&bytes, round % 16 * 65_536).unwrap();
-        })
-    }
-
-    /// Reads the first MiB of a device, past the page cache.
-    fn reader(path: &Path) -> Disturbance {
-        let file = direct(path, false);
-        let mut bytes = Aligned::new(65_536).unwrap();
-        Disturbance::of(move |round| {
-            file.read_exact_at(&mut bytes, round % 16 * 65_536).unwrap();
-        })
-    }
-}
-
-impl Drop for Disturbance {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended.unwrap().unwrap();
-        }
-    }
-}
-
-fn direct(path: &Path, writes: bool) -> File {
-    OpenOptions::new()
-        .read(!writes)
-        .write(writes)
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .unwrap()
 }
 
 #[test]

@@ -3,11 +3,11 @@
 mod support;
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use support::{Loop, Mount, Program, cells, system};
 
 const QUICK: &[&str] = &["--rounds", "2", "--budget", "1s", "--span", "2m"];
@@ -168,11 +168,13 @@ fn a_signal_leaves_nothing_behind() {
     let before = mount.names();
     let program = Program::new();
     let mut random = fastrand::Rng::with_seed(3);
-    for signal in ["INT", "TERM", "HUP"].iter().cycle().take(12) {
-        let child = program.start(&["file", mount.dir(), "--trunc", "--sizes", "4k,64k"]);
-        sleep(Duration::from_millis(random.u64(80..500)));
-        system("kill", &[&format!("-{signal}"), &child.id().to_string()]);
-        support::outcome(child).exits(130);
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    for signal in signals.iter().cycle().take(12) {
+        let mut child = program.start(&["file", mount.dir(), "--trunc", "--sizes", "4k,64k"]);
+        child.until(|| mount.names() != before);
+        sleep(Duration::from_millis(random.u64(0..500)));
+        child.signal(*signal);
+        child.outcome().exits(130);
         assert_eq!(mount.names(), before, "{signal}");
         assert_eq!(entries(&program), Vec::<String>::new(), "{signal}");
     }
@@ -194,22 +196,22 @@ fn what_a_kill_leaves_is_told_and_cleaned() {
     let before = mount.names();
     let program = Program::new();
     let mut random = fastrand::Rng::with_seed(4);
-    for _ in 0..8 {
+    for moment in 0..8 {
         let mut child = program.start(&["gap", mount.dir(), "--sizes", "4k"]);
+        // Half of them while there certainly is something to leave.
+        if moment % 2 == 0 {
+            child.until(|| mount.names() != before);
+        }
         sleep(Duration::from_millis(random.u64(1..600)));
-        child.kill().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        child.killed();
         program.run(&["clean"]).exits(0);
         assert_eq!(mount.names(), before);
         assert_eq!(entries(&program), Vec::<String>::new());
     }
     // Without the state folder, by the directory.
     let mut child = program.start(&["gap", mount.dir(), "--sizes", "4k"]);
-    while mount.names() == before {
-        sleep(Duration::from_millis(1));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.until(|| mount.names() != before);
+    child.killed();
     program
         .run(&["file", mount.dir(), "--rounds", "1", "--sizes", "4k"])
         .says("syncprof clean");
@@ -226,17 +228,15 @@ fn a_running_measurement_is_not_cleaned_away() {
     let mount = mounted("ext4");
     let program = Program::new();
     let before = mount.names();
-    let child = program.start(&["file", mount.dir(), "--sizes", "4k"]);
-    while mount.names() == before {
-        sleep(Duration::from_millis(1));
-    }
+    let mut child = program.start(&["file", mount.dir(), "--sizes", "4k"]);
+    child.until(|| mount.names() != before);
     program
         .run(&["clean", mount.dir()])
         .exits(0)
         .prints("nothing is left");
     assert_ne!(mount.names(), before);
-    system("kill", &["-INT", &child.id().to_string()]);
-    support::outcome(child).exits(130);
+    child.signal(Signal::SIGINT);
+    child.outcome().exits(130);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::{Loop, Mount, Program, cells, digest, system};
 
@@ -130,9 +131,8 @@ fn the_scratch_file_is_immutable_while_raw_slices_run() {
     needs_root!();
     let mount = populated("ext4");
     let program = Program::new();
-    let child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
-    let mut seen = false;
-    for _ in 0..2000 {
+    let mut child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
+    child.until(|| {
         let flags = Command::new("lsattr")
             .arg("-R")
             .arg("-a")
@@ -140,17 +140,11 @@ fn the_scratch_file_is_immutable_while_raw_slices_run() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&flags.stdout).into_owned();
-        seen |= text
-            .lines()
-            .any(|line| line.contains("overwrite-") && line.contains("i---"));
-        if seen {
-            break;
-        }
-        sleep(Duration::from_millis(1));
-    }
-    system("kill", &["-INT", &child.id().to_string()]);
-    support::outcome(child).exits(130);
-    assert!(seen, "the immutable flag was never seen");
+        text.lines()
+            .any(|line| line.contains("overwrite-") && line.contains("i---"))
+    });
+    child.signal(Signal::SIGINT);
+    child.outcome().exits(130);
     assert!(
         !mount
             .names()
@@ -167,11 +161,15 @@ fn a_kill_during_raw_slices_leaves_other_files_alone_and_the_filesystem_clean() 
         let (names, before) = (mount.names(), digests(&mount));
         let program = Program::new();
         let mut random = fastrand::Rng::with_seed(9);
+        let record = program.state().join("record.json");
+        let json = ["--json", record.to_str().unwrap()];
         for _ in 0..6 {
-            let mut child = program.start(&["gap", mount.dir(), "--sizes", "4k", "--span", "4m"]);
-            sleep(Duration::from_millis(random.u64(50..700)));
-            child.kill().unwrap();
-            child.wait().unwrap();
+            let _ = fs::remove_file(&record);
+            let args = ["gap", mount.dir(), "--sizes", "4k", "--span", "4m"];
+            let mut child = program.start(&[&args[..], &json].concat());
+            child.until_saved(&record);
+            sleep(Duration::from_millis(random.u64(0..300)));
+            child.killed();
             program.run(&["clean"]).exits(0);
         }
         assert_eq!(mount.names(), names);

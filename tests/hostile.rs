@@ -8,10 +8,8 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
 
-use support::{Loop, Mount, Program, outcome, ran, system};
+use support::{Loop, Mount, Program, ran, system};
 
 /// Options of a short run of one cell.
 const QUICK: &[&str] = &[
@@ -81,10 +79,12 @@ fn a_record_that_is_lost_midway_does_not_take_the_figures_with_it() {
     ]
     .concat();
     let names = mount.names();
-    let child = Program::new().start(&args);
-    sleep(Duration::from_secs(2));
+    let program = Program::new();
+    let mut child = program.start(&args);
+    child.until_saved(&record);
     fs::rename(&folder, outer.path().join("moved")).unwrap();
-    let ran = outcome(child)
+    let ran = child
+        .outcome()
         .exits(4)
         .prints("p99")
         .says("measuring goes on")
@@ -114,10 +114,12 @@ fn a_scratch_folder_that_stays_is_told_and_cleaned_up_later() {
     needs_root!();
     let mount = Loop::new(64).mounted("ext4");
     let program = Program::new();
-    let child = program.start(&[&["gap", mount.dir()], LONG].concat());
-    sleep(Duration::from_secs(2));
+    let record = program.state().join("record.json");
+    let args = ["gap", mount.dir(), "--json", record.to_str().unwrap()];
+    let mut child = program.start(&[&args[..], LONG].concat());
+    child.until_saved(&record);
     system("xfs_io", &["-x", "-c", "shutdown", mount.dir()]);
-    outcome(child).exits(1).says("syncprof clean");
+    child.outcome().exits(1).says("syncprof clean");
     let mount = Mount::of(mount.unmounted(), &[]);
     assert_eq!(mount.names().len(), 2, "{:?}", mount.names());
     program.run(&["clean", mount.dir()]).exits(0);

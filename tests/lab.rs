@@ -8,8 +8,9 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Loop, Program, cells, outcome, system};
+use support::{Loop, Program, cells, system};
 
 /// A short run on a small image.
 const QUICK: &[&str] = &[
@@ -165,18 +166,15 @@ fn nobody_else_sees_the_mounts() {
         "--precision",
         "0.01%",
     ];
-    let child = program.start(&args);
-    let begun = Instant::now();
-    while loops(&program).is_empty() && begun.elapsed() < Duration::from_secs(60) {
-        sleep(Duration::from_millis(10));
-    }
-    assert!(!loops(&program).is_empty());
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    assert!(
-        !mounts.contains(program.state().to_str().unwrap()),
-        "{mounts}"
-    );
-    outcome(child).exits(0);
+    let state = program.state().to_str().unwrap();
+    let mut child = program.start(&args);
+    let pid = child.id();
+    let of = |who: &str| fs::read_to_string(format!("/proc/{who}/mountinfo")).unwrap_or_default();
+    child.until(|| of(&pid.to_string()).contains(state));
+    let mounts = of("self");
+    assert!(!mounts.contains(state), "{mounts}");
+    assert!(of(&pid.to_string()).contains(state), "too late");
+    child.outcome().exits(0);
     nothing_is_attached(&program);
 }
 
@@ -192,12 +190,15 @@ fn a_kill_at_any_moment_leaves_nothing_that_clean_does_not_find() {
         "lab", &profile, "--image", "32m", "--span", "1m", "--budget", "2s", "--rounds", "3",
         "--trace", "off",
     ];
+    let mut random = fastrand::Rng::with_seed(30);
+    let mut in_midst = 0;
     for _ in 0..30 {
-        let mut child = program.start(&args);
-        sleep(Duration::from_millis(fastrand::u64(0..900)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let child = program.start(&args);
+        sleep(Duration::from_millis(random.u64(0..900)));
+        in_midst += u32::from(!loops(&program).is_empty());
+        child.killed();
     }
+    assert!(in_midst > 0, "nothing was there to be left");
     nothing_is_attached(&program);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(
@@ -230,7 +231,7 @@ fn an_interrupt_takes_everything_down_and_saves() {
         "--precision",
         "0.01%",
     ];
-    let child = program.start(&args);
+    let mut child = program.start(&args);
     let folder = program.state().join("syncprof");
     let saved = || {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -238,13 +239,9 @@ fn an_interrupt_takes_everything_down_and_saves() {
         records
             .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|t| t.contains("\"round\":2")))
     };
-    let begun = Instant::now();
-    while !saved() && begun.elapsed() < Duration::from_secs(60) {
-        sleep(Duration::from_millis(20));
-    }
-    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    outcome(child).exits(130).prints("ext2");
+    child.until(saved);
+    child.signal(Signal::SIGINT);
+    child.outcome().exits(130).prints("ext2");
     nothing_is_attached(&program);
     assert_eq!(folders(&program), Vec::<String>::new());
 }
@@ -288,7 +285,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
+        support::try_unmount(self.0.path().to_str().unwrap());
     }
 }
 

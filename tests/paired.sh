@@ -26,7 +26,10 @@ node=$(losetup --find --show --direct-io=on "$folder/image")
 syncprof() { # OPTION...
     XDG_STATE_HOME="$folder" target/release/syncprof --quiet raw "$node" --sizes "$size" \
         --overwrite --force --confirm "${node#/dev/}" --rounds $((seconds * 1000 / 60)) \
-        --budget $((seconds * 2))s "$@" --json "$folder/record.json" >"$folder/table" 2>&1
+        --budget $((seconds * 2))s "$@" --json "$folder/record.json" >"$folder/table" 2>&1 || {
+        cat "$folder/table" >&2
+        return 1
+    }
 }
 
 # Runs both, pair after pair, and has awk's program print each pair's line: its number, the first way's

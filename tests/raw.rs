@@ -90,6 +90,7 @@ fn a_kill_at_any_moment_leaves_the_content() {
     let program = Program::new();
     let mut random = fastrand::Rng::with_seed(20);
     for moment in 0..20 {
+        let record = program.state().join(format!("{moment}.json"));
         let args = [
             "raw",
             device.node(),
@@ -99,11 +100,16 @@ fn a_kill_at_any_moment_leaves_the_content() {
             "8m",
             "--queue-depth",
             "4",
+            "--json",
+            record.to_str().unwrap(),
         ];
         let mut child = program.start(&args);
+        // Half of them while it certainly writes.
+        if moment % 2 == 0 {
+            child.until_saved(&record);
+        }
         sleep(Duration::from_millis(random.u64(1..400)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.killed();
         assert_eq!(device.digest(), before, "kill {moment}");
     }
 }
@@ -209,14 +215,10 @@ fn an_interrupted_run_saves_what_it_measured() {
     let program = Program::new();
     let record = program.state().join("kept.json");
     let path = record.to_str().unwrap();
-    let child = program.start(&["raw", device.node(), "--sizes", "4k", "--json", path]);
-    // Until the first round is saved.
-    let saved = || fs::read_to_string(&record).is_ok_and(|text| text.contains("\"slices\":[{"));
-    while !saved() {
-        sleep(Duration::from_millis(5));
-    }
-    system("kill", &["-INT", &child.id().to_string()]);
-    let ran = support::outcome(child).exits(130);
+    let mut child = program.start(&["raw", device.node(), "--sizes", "4k", "--json", path]);
+    child.until_saved(&record);
+    child.signal(Signal::SIGINT);
+    let ran = child.outcome().exits(130);
     assert!(ran.stdout.contains("4K"), "{ran:#?}");
     let text = fs::read_to_string(&record).unwrap();
     let record: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -292,19 +294,10 @@ fn a_dry_run_writes_nothing() {
 fn the_program_survives_a_closed_standard_output() {
     needs_root!();
     let device = Loop::new(16);
-    let program = env!("CARGO_BIN_EXE_syncprof");
-    let line = format!(
-        "{program} raw {} --sizes 4k --rounds 1 --budget 1s | true",
-        device.node()
-    );
-    let mut command = Command::new("sh");
-    let output = command
-        .args(["-c", &line])
-        .env("XDG_STATE_HOME", "/nonexistent")
-        .output()
-        .unwrap();
-    assert!(
-        !String::from_utf8_lossy(&output.stderr).contains("panic"),
-        "{output:?}"
-    );
+    let program = Program::new();
+    let mut command = program.command(&quick(&["raw", device.node(), "--sizes", "4k"]));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = ran(command.stdout(writer).output().unwrap());
+    ran.exits(4).ends_with_error("standard output");
 }

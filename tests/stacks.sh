@@ -51,7 +51,7 @@ take_down() {
 }
 finish() {
     take_down
-    rm -rf "$work"
+    rm -rf --one-file-system "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
@@ -368,7 +368,8 @@ if has mdadm && [ -e /proc/mdstat ] && grep -q raid1 /proc/mdstat && disk 64; th
         md=/dev/md127
         if mdadm --create "$md" --run --level=1 --raid-devices=2 --metadata="$metadata" --assume-clean \
             "$one" "$two" >"$work/out" 2>"$work/err"; then
-            later "mdadm --stop $md"
+            # Unless it is stopped by then, and the name is another array's.
+            later "grep -q '^${md#/dev/} .*${one#/dev/}' /proc/mdstat && mdadm --stop $md"
             for member in "$one" "$two"; do
                 refused "md $metadata member" "$member" "md"
             done

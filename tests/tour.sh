@@ -52,7 +52,7 @@ check() { # WHAT COMMAND...
 }
 finish() {
     umount "$work/mount" 2>/dev/null
-    rm -rf "$work"
+    rm -rf --one-file-system "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP

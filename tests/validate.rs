@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::throttle::Throttle;
 use support::{Loop, Program, Ran, ran, system};
@@ -323,14 +324,11 @@ fn an_interrupted_trial_keeps_what_it_did() {
         "--json",
         record.to_str().unwrap(),
     ]);
-    let child = program.start(&args);
+    let mut child = program.start(&args);
     // Until the first round towards the steady state is saved.
-    let saved = || fs::read_to_string(&record).is_ok_and(|text| text.contains("\"mean_ns\":"));
-    while !saved() {
-        sleep(Duration::from_millis(2));
-    }
-    system("kill", &["-INT", &child.id().to_string()]);
-    let ran = support::outcome(child).exits(130);
+    child.until_in(&record, "\"mean_ns\":");
+    child.signal(Signal::SIGINT);
+    let ran = child.outcome().exits(130);
     ran.prints("1 holds, 1 fails");
     let record: Value = serde_json::from_str(&fs::read_to_string(&record).unwrap()).unwrap();
     assert_eq!(record["run"]["ended"], "interrupted");

@@ -8,22 +8,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout};
-use std::time::{Duration, Instant};
+use std::process::ChildStdout;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Loop, Program, Ran, outcome};
+use support::running::{PATIENCE, Running};
+use support::{Loop, Program, Ran};
 
 const RECORD_BYTES: usize = 4096;
 const PLACES: u64 = 256;
-/// Long enough for a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A witness that ends with its value.
 struct Witness {
-    child: Option<Child>,
+    child: Running,
     address: String,
     state: PathBuf,
 }
@@ -47,53 +42,30 @@ impl Witness {
         let address = line
             .split_whitespace()
             .find(|word| word.starts_with("127.0.0.1:"))
-            .unwrap_or_else(|| panic!("no address in {line:?}: {:#?}", outcome_of(&mut child)))
+            .unwrap_or_else(|| panic!("no address in {line:?}"))
             .to_owned();
         Witness {
-            child: Some(child),
+            child,
             address,
             state,
         }
     }
 
     /// Ends it as a loss of power would, and starts it again at the same address.
-    fn reborn(mut self, program: &Program) -> Witness {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        Witness::at(program, &self.address, self.state.clone())
+    fn reborn(self, program: &Program) -> Witness {
+        self.reborn_after(program, || ())
     }
 
-    fn ended(mut self) -> Ran {
-        let child = self.child.take().unwrap();
-        signal(&child, Signal::SIGTERM);
-        outcome(child)
+    fn reborn_after(self, program: &Program, meanwhile: impl FnOnce()) -> Witness {
+        self.child.killed();
+        meanwhile();
+        Witness::at(program, &self.address, self.state)
     }
-}
 
-impl Drop for Witness {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    fn ended(self) -> Ran {
+        self.child.signal(Signal::SIGTERM);
+        self.child.outcome()
     }
-}
-
-fn outcome_of(child: &mut Child) -> String {
-    let _ = child.kill();
-    let mut text = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    text
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
 /// The first line, read byte by byte, so that the rest stays for whoever reads on.
@@ -163,9 +135,11 @@ fn each_kind_of_damage_is_told_as_what_it_is() {
     let program = Program::new();
     let witness = Witness::new(&program);
     let address = witness.address.as_str();
+    let mut first = String::new();
     for engine in ["sync", "uring"] {
         let args = promise(&device, address, &["--records", "300", "--engine", engine]);
-        program.run(&args).exits(0).prints("300 records");
+        let ran = program.run(&args).exits(0).prints("300 records");
+        first = ran.stdout.split([' ', ':']).nth(1).unwrap().to_owned();
     }
     let older = place(&device, 20);
     let args = promise(
@@ -178,6 +152,10 @@ fn each_kind_of_damage_is_told_as_what_it_is() {
     ran.exits(0).prints("said goodbye");
     assert_eq!(checked["promised"], 600);
     assert_eq!(checked["counts"]["intact"], PLACES);
+    let overwritten = ["--verify", "--run", first.as_str()];
+    let args = ["durability", device.node(), "--witness", address];
+    let ran = program.run(&[&args[..], &overwritten].concat());
+    ran.exits(2).says("began after");
 
     damage(&device, 10, &[0; RECORD_BYTES]);
     damage(&device, 20, &older);
@@ -209,8 +187,10 @@ fn a_run_that_was_killed_kept_its_promises_and_no_power_was_cut() {
     let mut writer = program.start(&promise(&device, &witness.address, &[]));
     let line = first_line(writer.stdout.as_mut().unwrap());
     assert!(line.contains("Cut the power"), "{line}");
-    writer.kill().unwrap();
-    writer.wait().unwrap();
+    let args = ["durability", device.node(), "--witness", &witness.address];
+    let ran = program.run(&[&args[..], &["--verify"]].concat());
+    ran.exits(4).says("in use");
+    writer.killed();
     let (ran, checked) = verify(&program, &device, &witness.address);
     ran.exits(0).prints("has not started anew");
     assert!(checked["promised"].as_u64().unwrap() >= 1);
@@ -230,7 +210,6 @@ fn a_witness_that_is_killed_goes_on_where_it_was() {
     first_line(writer.stdout.as_mut().unwrap());
     let witness = witness.reborn(&program);
     // It goes on once the writer has found it again.
-    let begun = Instant::now();
     let kept = fs::read_dir(&witness.state).unwrap();
     let run = kept
         .map(|entry| entry.unwrap().path())
@@ -240,12 +219,9 @@ fn a_witness_that_is_killed_goes_on_where_it_was() {
         })
         .unwrap();
     let before = fs::metadata(&run).unwrap().len();
-    while fs::metadata(&run).unwrap().len() < before + 1000 {
-        assert!(begun.elapsed() < PATIENCE, "nothing is reported any more");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    signal(&writer, Signal::SIGINT);
-    let ran = outcome(writer).exits(130);
+    writer.until(|| fs::metadata(&run).unwrap().len() >= before + 1000);
+    writer.signal(Signal::SIGINT);
+    let ran = writer.outcome().exits(130);
     let (_, checked) = verify(&program, &device, &address);
     let promised = format!(
         "{} records were acknowledged and promised",
@@ -254,6 +230,21 @@ fn a_witness_that_is_killed_goes_on_where_it_was() {
     ran.prints(&promised);
     assert_eq!(checked["ended"], true);
     witness.ended().exits(0).says("goes on after");
+}
+
+#[test]
+fn a_goodbye_finds_a_witness_that_was_away() {
+    needs_root!();
+    let device = Loop::new(8);
+    let program = Program::new();
+    let witness = Witness::new(&program);
+    let mut writer = program.start(&promise(&device, &witness.address, &[]));
+    first_line(writer.stdout.as_mut().unwrap());
+    let witness = witness.reborn_after(&program, || writer.signal(Signal::SIGINT));
+    writer.outcome().exits(130);
+    let (ran, checked) = verify(&program, &device, &witness.address);
+    ran.exits(0).prints("said goodbye");
+    assert_eq!(checked["ended"], true);
 }
 
 #[test]
@@ -332,6 +323,8 @@ fn nothing_is_written_without_every_yes_and_nothing_is_found_that_was_not_promis
     call(&none).exits(2).says("nothing is promised");
     let small = ["--overwrite", "--confirm", device.name(), "--span", "4k"];
     call(&small).exits(2).says("records in the span");
+    let null = ["--overwrite", "--confirm", device.name(), "--engine", "null"];
+    call(&null).exits(2).says("null engine");
     let odd = [
         "--overwrite",
         "--confirm",

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Loop, Mount, Program, Zram, outcome, system};
+use support::{Loop, Mount, Program, Zram, system};
 
 const CHURN: &[&str] = &[
     "--workload",
@@ -372,8 +373,8 @@ fn an_interrupt_saves_what_was_measured_and_cleans_up() {
         let child = program.start(&all);
         scratch_with(mount.path(), file);
         sleep(Duration::from_millis(700));
-        system("kill", &["-INT", &child.id().to_string()]);
-        outcome(child).exits(130);
+        child.signal(Signal::SIGINT);
+        child.outcome().exits(130);
         let record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(record["run"]["ended"], "interrupted");
         assert_eq!(mount.names(), ["lost+found"], "{args:?}");
@@ -388,10 +389,9 @@ fn a_killed_run_is_cleaned_up_by_clean() {
         let program = Program::new();
         let mut all = vec!["file", mount.dir(), "--duration", "1m"];
         all.extend(args);
-        let mut child = program.start(&all);
+        let child = program.start(&all);
         let folder = scratch_with(mount.path(), file);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.killed();
         assert!(mount.names().contains(&folder));
         program.run(&["clean"]).exits(0);
         assert_eq!(mount.names(), ["lost+found"], "{args:?}");
@@ -428,7 +428,7 @@ fn a_full_disk_fails_the_timeline_and_the_run() {
             Err(_) => sleep(Duration::from_millis(1)),
         }
     }
-    outcome(child).exits(1).says("No space left");
+    child.outcome().exits(1).says("No space left");
     let record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(record["run"]["ended"], "failed");
     let failed = timelines(&record)[0]["failed"].as_str().unwrap();

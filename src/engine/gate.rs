@@ -157,7 +157,6 @@ mod tests {
             });
             gate.conduct(1, 0, &mut |since| told.push(since));
         });
-        assert_eq!(told.len(), 1);
-        assert!(told[0] >= TICK);
+        assert!(told.first().is_some_and(|since| *since >= TICK), "{told:?}");
     }
 }

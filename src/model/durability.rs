@@ -165,12 +165,15 @@ pub struct Counts {
 impl Counts {
     /// Promised records that are not there.
     pub fn broken(&self) -> u64 {
-        self.lost + self.torn + self.misplaced + self.stale
+        // They may come from anywhere, through a witness.
+        [self.lost, self.torn, self.misplaced, self.stale]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 
     /// Nothing that the device acknowledged is known to be missing.
     pub fn is_kept(&self) -> bool {
-        self.broken() + self.out_of_order == 0
+        self.broken() == 0 && self.out_of_order == 0
     }
 }
 
@@ -203,7 +206,7 @@ pub struct Missing {
     pub found_sequence: Option<u64>,
 }
 
-/// What a witness knows of a device's runs.
+/// What a witness knows of a device's runs with one method and engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Runs that promised something.

@@ -3,14 +3,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine;
-use crate::guard::{self, Confirmations, Permit, WriteGrant};
+use crate::guard::{self, Confirmations, Permit};
 use crate::model::cell::{EngineKind, Method};
 use crate::model::durability::{Checked, DeviceKey, Pledge};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
@@ -78,6 +78,10 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
         );
         return Err(SetupError::Usage(text));
     }
+    if vow.engine == EngineKind::Null {
+        let text = "the null engine writes nothing that a device could keep";
+        return Err(SetupError::Usage(text.to_owned()));
+    }
     let permit = guard::check(root, path)?;
     let device = key(root, permit.facts());
     let block_bytes = permit.facts().first().and_then(|d| d.logical_block_bytes);
@@ -136,6 +140,8 @@ impl Promiser {
         let (typed, force) = confirmation;
         let grant = permit.overwrite(pledge.span_bytes, typed, force);
         let grant = grant.map_err(SetupError::from)?;
+        let fd = grant.open(open_flags(pledge.method, true));
+        let fd = fd.map_err(SetupError::from)?;
         let mut reports = Reports::begin(address, &pledge, stop).map_err(SetupError::from)?;
         let begun = Instant::now();
         let more = |written: u64| {
@@ -143,7 +149,7 @@ impl Promiser {
                 && vow.duration.is_none_or(|time| begun.elapsed() < time)
                 && vow.records.is_none_or(|records| written < records)
         };
-        let acknowledged = write(&grant, &pledge, &mut reports, &more, promised)?;
+        let acknowledged = write(fd.as_fd(), &pledge, &mut reports, &more, promised)?;
         reports.end().map_err(SetupError::from)?;
         Ok(acknowledged)
     }
@@ -151,15 +157,12 @@ impl Promiser {
 
 /// Writes records one after the other and reports each. Gives how many were acknowledged.
 fn write(
-    grant: &WriteGrant,
+    fd: BorrowedFd<'_>,
     pledge: &Pledge,
     reports: &mut Reports<'_>,
     more: &dyn Fn(u64) -> bool,
     promised: &mut dyn FnMut(&Pledge) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let fd = grant
-        .open(open_flags(pledge.method, true))
-        .map_err(SetupError::from)?;
     let run = pledge.run().unwrap_or_default();
     let mut sequence = 0;
     let mut failed = None;
@@ -186,7 +189,7 @@ fn write(
         Ok(Some(stamp.offset_bytes))
     };
     engine::one_by_one(
-        fd.as_fd(),
+        fd,
         pledge.engine,
         pledge.method,
         pledge.record_bytes as usize,
@@ -210,8 +213,8 @@ fn is_interruption(error: &anyhow::Error) -> bool {
 }
 
 /// Reads a device, which is not written, and compares it with what the witness at `address` was
-/// promised: by the run `id`, or by the newest run of the device that promised anything. The witness is
-/// told what came of it.
+/// promised: by the run `id`, or by the newest run that wrote to the device. The witness is told what came
+/// of it.
 pub fn verify(
     root: &Root,
     mut wish: Wish,
@@ -233,6 +236,14 @@ pub fn verify(
             path.display(),
             found.pledge.device.name,
             found.pledge.device.hostname
+        );
+        return Err(SetupError::Usage(text));
+    }
+    if let Some(later) = &found.later {
+        let text = format!(
+            "{}: run {later} began after run {}, and wrote where it had: what is missing now tells nothing",
+            path.display(),
+            found.pledge.id
         );
         return Err(SetupError::Usage(text));
     }
@@ -267,12 +278,19 @@ fn open_device(path: &Path) -> Result<File, SetupError> {
         );
         return Err(SetupError::Usage(text));
     }
-    // What the page cache holds is not what the device does.
+    // What the page cache holds is not what the device does. And a run that still writes holds the device
+    // with O_EXCL: what is read while it goes on would look out of order.
     let device = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_DIRECT)
+        .custom_flags(libc::O_DIRECT | libc::O_EXCL)
         .open(path);
-    device.map_err(|error| cannot(path, "open it for reading", &error))
+    device.map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => SetupError::Cannot(format!(
+            "{}: is in use; if a run still writes records, end it or cut the power first",
+            path.display()
+        )),
+        _ => cannot(path, "open it for reading", &error),
+    })
 }
 
 fn compare(
@@ -305,15 +323,13 @@ fn compare(
                 true => Ok(()),
                 false => device.read_exact_at(record, offset_bytes),
             };
-            comparer.place(read.is_ok().then_some(&*record));
+            match &read {
+                Err(error) if !is_the_mediums(error) => return Err(cannot(path, "read it", error)),
+                _ => comparer.place(read.is_ok().then_some(&*record)),
+            }
             unreadable.extend(read.err().map(|error| (offset_bytes, error)));
         }
         place += count as u64;
-    }
-    if unreadable.len() as u64 == places
-        && let Some((_, error)) = unreadable.first()
-    {
-        return Err(cannot(path, "read it", error));
     }
     notes.extend(unreadable_note(&unreadable));
     let comparison = comparer.compare();
@@ -327,6 +343,15 @@ fn compare(
         missing: comparison.missing,
         tally: Default::default(),
     })
+}
+
+/// The device was asked, and could not give what it holds (blk_errors in block/blk-core.c), rather than
+/// asked wrongly, or gone.
+fn is_the_mediums(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::ENODATA | libc::EILSEQ | libc::EREMOTEIO)
+    )
 }
 
 fn unreadable_note(unreadable: &[(u64, io::Error)]) -> Option<Note> {
@@ -345,8 +370,8 @@ fn unknown(path: &Path, address: &str, id: Option<&str>) -> SetupError {
     SetupError::Cannot(match id {
         Some(id) => format!("the witness at {address} knows no run {id}"),
         None => format!(
-            "the witness at {address} knows no run of {} that promised anything; name the device that \
-             was written, or a run with --run",
+            "the witness at {address} knows no run that wrote to {}; name the device that was written, or a \
+             run with --run",
             path.display()
         ),
     })

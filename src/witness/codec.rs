@@ -2,8 +2,17 @@
 
 use std::io::{self, BufRead, Read, Write};
 
+use std::net::TcpStream;
+
+use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// The other side is asked for a sign of life after so many seconds of silence, and so many times.
+const KEEPALIVE_S: u32 = 10;
+const KEEPALIVE_PROBES: u32 = 3;
+/// What was sent is acknowledged within this, or the connection is lost.
+const UNACKNOWLEDGED_MS: u32 = 30_000;
 
 /// The longest line, its end included.
 pub(super) const MAX_LINE_BYTES: u64 = 16 << 10;
@@ -49,6 +58,18 @@ pub(super) fn line<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
 /// Sends a message, in one piece.
 pub(super) fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     to.write_all(&line(message)?)
+}
+
+/// Has the kernel find out that the other side is gone: a machine whose power was cut, or whose network
+/// was, never closes its connection. See tcp(7): without TCP_USER_TIMEOUT, what was sent and not
+/// acknowledged would be sent again for a quarter of an hour.
+pub(super) fn watch(stream: &TcpStream) -> io::Result<()> {
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &KEEPALIVE_S)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &KEEPALIVE_S)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &KEEPALIVE_PROBES)?;
+    setsockopt(stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use crate::workload::stamp::{self, Content, Stamp};
 /// So many of the records that are missing are told one by one.
 const MOST_TOLD: usize = 20;
 
+/// More than any device writes, and so few that none of the sums below overflows.
+const MOST_RECORDS: u64 = u64::MAX / 2;
+
 /// What a place holds, as far as it matters for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
@@ -51,9 +54,10 @@ pub struct Comparison {
 
 impl Comparer {
     /// A comparison with what `pledge` says was written, of which the records up to `promised` were
-    /// promised. A run that `ended` had nothing in flight. None for a pledge that has a fault.
+    /// promised. A run that `ended` had nothing in flight. None for what can't be: a pledge that has a
+    /// fault, or more records than any device takes.
     pub fn new(pledge: &Pledge, promised: u64, ended: bool) -> Option<Comparer> {
-        if pledge.fault().is_some() {
+        if pledge.fault().is_some() || promised > MOST_RECORDS {
             return None;
         }
         Some(Comparer {
@@ -92,7 +96,7 @@ impl Comparer {
             .filter(|stamp| stamp.run == self.run)
             .copied()
             .collect();
-        let newest = own.iter().map(|stamp| stamp.sequence).max();
+        let newest = own.iter().map(|stamp| stamp.sequence.min(MOST_RECORDS)).max();
         self.newest = self.newest.max(newest.unwrap_or(0));
         let here = own
             .iter()

@@ -64,7 +64,7 @@ pub(super) enum Reply {
         /// Which.
         sequence: u64,
     },
-    /// That the run is over is on disk.
+    /// That the run is over is on disk. Answers a run's begin, too, if that is known already.
     Goodbye,
     /// A run, and what it promised.
     Found {
@@ -74,6 +74,8 @@ pub(super) enum Reply {
         promised: u64,
         /// It said goodbye.
         ended: bool,
+        /// The newest run of the device that began after it and may have overwritten its records.
+        later: Option<String>,
     },
     /// There is no such run.
     Unknown,

@@ -70,6 +70,8 @@ pub struct Found {
     pub promised: u64,
     /// It said goodbye.
     pub ended: bool,
+    /// The newest run of the device that began after it and may have overwritten its records.
+    pub later: Option<String>,
 }
 
 /// A conversation with a witness.
@@ -92,6 +94,7 @@ impl Peer {
                 Ok(stream) => {
                     let set = stream
                         .set_nodelay(true)
+                        .and_then(|()| codec::watch(&stream))
                         .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
                         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
                     set.map_err(unreachable)?;
@@ -106,7 +109,7 @@ impl Peer {
         Err(unreachable(last))
     }
 
-    /// The run with this id, or else the newest one of the device that promised anything.
+    /// The run with this id, or else the newest one that wrote to the device.
     pub fn find(
         &mut self,
         id: Option<String>,
@@ -122,10 +125,12 @@ impl Peer {
                 pledge,
                 promised,
                 ended,
+                later,
             } if pledge.fault().is_none() => Ok(Some(Found {
                 pledge: *pledge,
                 promised,
                 ended,
+                later,
             })),
             Reply::Unknown => Ok(None),
             _ => Err(self.confused()),
@@ -152,14 +157,16 @@ impl Peer {
         }
     }
 
-    /// Begins a run, or goes on with one.
-    fn begin(&mut self, pledge: &Pledge) -> Result<u64, PeerError> {
+    /// Begins a run, or goes on with one. Gives the last record that the witness has, or none if it knows
+    /// that the run is over.
+    fn begin(&mut self, pledge: &Pledge) -> Result<Option<u64>, PeerError> {
         let request = Request::Begin {
             version: VERSION,
             pledge: pledge.clone(),
         };
         match self.ask(&request)? {
-            Reply::Begun { sequence } => Ok(sequence),
+            Reply::Begun { sequence } => Ok(Some(sequence)),
+            Reply::Goodbye => Ok(None),
             _ => Err(self.confused()),
         }
     }
@@ -275,7 +282,11 @@ impl<'a> Reports<'a> {
     /// answer.
     pub fn wrote(&mut self, sequence: u64) -> Result<(), PeerError> {
         self.sent = sequence;
-        self.send(&Request::Wrote { sequence })
+        match codec::write(&mut self.stream, &Request::Wrote { sequence }) {
+            Ok(()) => Ok(()),
+            // That reports it, too.
+            Err(_) => self.reconnect(Some(self.stop)),
+        }
     }
 
     /// Waits until record `sequence` may be written: until no more than the window's reports would be
@@ -289,24 +300,33 @@ impl<'a> Reports<'a> {
         self.await_stored(self.sent)
     }
 
-    /// Says goodbye: nothing was cut. It is the last report, too, and is waited for whether `stop` is
-    /// set or not.
+    /// Says goodbye: nothing was cut. It is the last report, too. Whether `stop` is set or not, the
+    /// witness is waited for, and looked for if it went away: a run whose goodbye is lost looks like one
+    /// that was cut off.
     pub fn end(mut self) -> Result<(), PeerError> {
         let sequence = self.sent;
-        self.send(&Request::End { sequence })?;
         let begun = Instant::now();
-        let mut state = self.answers.lock();
-        while state.ended.is_none() && begun.elapsed() < PATIENCE {
-            state = self.wait(state);
+        while begun.elapsed() < RETURN {
+            // A connection that broke takes no more; the answer, which then doesn't come, tells.
+            let _ = codec::write(&mut self.stream, &Request::End { sequence });
+            let said = Instant::now();
+            let answers = Arc::clone(&self.answers);
+            let mut state = answers.lock();
+            while state.ended.is_none() && said.elapsed() < PATIENCE {
+                state = self.wait(state);
+            }
+            match &state.ended {
+                Some(End::Goodbye) => return Ok(()),
+                Some(End::Refused(why)) => return Err(self.refused(why.clone())),
+                Some(End::Broken) | None => {}
+            }
+            drop(state);
+            self.reconnect(None)?;
         }
-        match &state.ended {
-            Some(End::Goodbye) => Ok(()),
-            Some(End::Refused(why)) => Err(self.refused(why.clone())),
-            Some(End::Broken) | None => Err(PeerError::Lost {
-                address: self.address.clone(),
-                source: CodecError::Cut,
-            }),
-        }
+        Err(PeerError::Lost {
+            address: self.address.clone(),
+            source: CodecError::Cut,
+        })
     }
 
     fn await_stored(&mut self, sequence: u64) -> Result<(), PeerError> {
@@ -322,11 +342,13 @@ impl<'a> Reports<'a> {
             if state.stored >= sequence {
                 return Ok(());
             }
-            if let Some(End::Refused(why)) = &state.ended {
-                return Err(self.refused(why.clone()));
+            match &state.ended {
+                Some(End::Refused(why)) => return Err(self.refused(why.clone())),
+                Some(End::Goodbye) => return Err(self.refused("the run is over".to_owned())),
+                Some(End::Broken) | None => {}
             }
             drop(state);
-            self.reconnect()?;
+            self.reconnect(Some(self.stop))?;
         }
     }
 
@@ -338,27 +360,19 @@ impl<'a> Reports<'a> {
         waited.0
     }
 
-    fn send(&mut self, request: &Request) -> Result<(), PeerError> {
-        match codec::write(&mut self.stream, request) {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                self.reconnect()?;
-                codec::write(&mut self.stream, request).map_err(|error| PeerError::Lost {
-                    address: self.address.clone(),
-                    source: error.into(),
-                })
-            }
-        }
-    }
-
-    /// Looks for the witness again, and reports anew what may not have reached it.
-    fn reconnect(&mut self) -> Result<(), PeerError> {
+    /// Looks for the witness again, and reports anew what may not have reached it. `stop` ends that.
+    fn reconnect(&mut self, stop: Option<&AtomicBool>) -> Result<(), PeerError> {
         let begun = Instant::now();
+        // Ends the thread that hears, and the witness's side, if the connection is only slow.
+        let _ = self.stream.shutdown(Shutdown::Both);
         loop {
-            if self.stop.load(Ordering::Relaxed) {
+            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return Err(PeerError::Interrupted);
             }
             let again = open(&self.address, &self.pledge).and_then(|(mut stream, answers)| {
+                if answers.lock().ended.is_some() {
+                    return Ok((stream, answers));
+                }
                 let sequence = self.sent;
                 let sent = codec::write(&mut stream, &Request::Wrote { sequence });
                 sent.map_err(|error| PeerError::Lost {
@@ -400,16 +414,21 @@ impl Drop for Reports<'_> {
 /// A connection on which a run goes on, and what is heard there.
 fn open(address: &str, pledge: &Pledge) -> Result<(TcpStream, Arc<Answers>), PeerError> {
     let mut peer = Peer::connect(address)?;
-    let stored = peer.begin(pledge)?;
+    let begun = peer.begin(pledge)?;
+    let answers = Arc::new(Answers::default());
+    let mut state = answers.lock();
+    state.stored = begun.unwrap_or(0);
+    state.ended = begun.is_none().then_some(End::Goodbye);
+    drop(state);
     let stream = peer.reader.get_ref();
     // An answer comes when there was a report, which a stalled device can hold up for long.
     let stream = stream
         .set_read_timeout(None)
         .and_then(|()| stream.try_clone())
         .map_err(|error| peer.lost(error.into()))?;
-    let answers = Arc::new(Answers::default());
-    answers.lock().stored = stored;
-    let hearing = Arc::clone(&answers);
-    thread::spawn(move || hearing.hear(peer.reader));
+    if begun.is_some() {
+        let hearing = Arc::clone(&answers);
+        thread::spawn(move || hearing.hear(peer.reader));
+    }
     Ok((stream, answers))
 }

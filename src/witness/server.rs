@@ -1,9 +1,8 @@
 //! The witness's side of the conversations: a thread for each.
 //!
 //! Peers may be anything: slow, silent, broken off or no peers at all. Each has its own thread and a
-//! bounded line; a peer that hasn't said what it wants in [`GREETING`] is left, and so is one that
-//! doesn't take its answer. A machine whose power was cut never closes its connection: TCP's keep-alive
-//! finds that out.
+//! bounded line; a peer that is silent for [`GREETING`] outside a run is left, and so is one that doesn't
+//! take its answer.
 
 use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,22 +14,19 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{setsockopt, sockopt};
 
 use super::codec::{self, CodecError};
 use super::message::{Reply, Request, VERSION};
 use super::store::{Log, Run, Store, StoreError};
 use crate::model::durability::Pledge;
 
-/// A peer must say what it wants, and take its answers, within this.
+/// A peer must go on saying what it wants, and take its answers, within this.
 const GREETING: Duration = Duration::from_secs(10);
-/// The most conversations at once.
-const MOST_PEERS: usize = 512;
+/// The most conversations at once: each has up to three descriptors, of which a process may have 1024
+/// unless told otherwise.
+const MOST_PEERS: usize = 256;
 /// How often the listener looks whether it shall end.
 const LOOK_MS: u8 = 100;
-/// A silent peer is asked for a sign of life after so many seconds, so often and so many times.
-const KEEPALIVE_S: u32 = 10;
-const KEEPALIVE_PROBES: u32 = 3;
 
 /// A witness that listens.
 #[derive(Debug)]
@@ -83,6 +79,7 @@ impl Server {
                     lock(open).push((from, held));
                     thread::Builder::new().spawn_scoped(scope, move || {
                         if let Err(error) = self.converse(&stream, from, tell) {
+                            refuse(&stream, &error);
                             tell(format!("{from}: {error}"));
                         }
                         lock(open).retain(|(other, _)| *other != from);
@@ -129,13 +126,15 @@ impl Server {
     ) -> Result<(), Ended> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
+        codec::watch(stream)?;
         stream.set_read_timeout(Some(GREETING))?;
         stream.set_write_timeout(Some(GREETING))?;
         let mut reader = BufReader::new(stream);
-        while let Some(request) = hear(&mut reader, stream)? {
+        while let Some(request) = codec::read(&mut reader)? {
             let answered = match request {
                 Request::Begin { version, pledge } => check_version(version)
-                    .and_then(|()| self.follow(&mut reader, from, &pledge, tell)),
+                    .and_then(|()| self.follow(&mut reader, from, &pledge, tell))
+                    .and_then(|()| Ok(stream.set_read_timeout(Some(GREETING))?)),
                 Request::Find {
                     version,
                     id,
@@ -146,7 +145,11 @@ impl Server {
                         (None, Some(device)) => self.store.newest(&device)?,
                         (None, None) => None,
                     };
-                    say(stream, &run.map_or(Reply::Unknown, found))
+                    let Some(run) = run else {
+                        return say(stream, &Reply::Unknown);
+                    };
+                    let later = self.store.later(&run)?;
+                    say(stream, &found(run, later))
                 }),
                 Request::Checked {
                     version,
@@ -167,7 +170,7 @@ impl Server {
                     Err(Ended::Refused("a report without a run".to_owned()))
                 }
             };
-            answered.inspect_err(|error| refuse(stream, error))?;
+            answered?;
         }
         Ok(())
     }
@@ -184,8 +187,10 @@ impl Server {
             return Err(Ended::Refused(fault));
         }
         let stream = *reader.get_ref();
-        let (mut log, mut stored) = self.store.begin(pledge)?;
-        keep_alive(stream)?;
+        let Some((mut log, mut stored)) = self.store.begin(pledge)? else {
+            // The goodbye came, and its answer was lost.
+            return say(stream, &Reply::Goodbye);
+        };
         stream.set_read_timeout(None)?;
         say(stream, &Reply::Begun { sequence: stored })?;
         let id = &pledge.id;
@@ -217,7 +222,7 @@ fn reports(
     let stream = *reader.get_ref();
     let mut heard = *stored;
     loop {
-        let Some(request) = hear(reader, stream)? else {
+        let Some(request) = codec::read(reader)? else {
             return Ok(false);
         };
         let (sequence, is_last) = match request {
@@ -250,13 +255,6 @@ fn reports(
     }
 }
 
-/// The next request; one that is none is answered before the conversation ends.
-fn hear(reader: &mut BufReader<&TcpStream>, stream: &TcpStream) -> Result<Option<Request>, Ended> {
-    codec::read(reader)
-        .map_err(Ended::from)
-        .inspect_err(|error| refuse(stream, error))
-}
-
 fn check_version(version: u32) -> Result<(), Ended> {
     if version == VERSION {
         return Ok(());
@@ -267,11 +265,12 @@ fn check_version(version: u32) -> Result<(), Ended> {
     )))
 }
 
-fn found(run: Run) -> Reply {
+fn found(run: Run, later: Option<String>) -> Reply {
     Reply::Found {
         pledge: Box::new(run.pledge),
         promised: run.promised,
         ended: run.ended,
+        later,
     }
 }
 
@@ -287,15 +286,6 @@ fn refuse(stream: &TcpStream, error: &Ended) {
             why: error.to_string(),
         },
     );
-}
-
-/// See tcp(7): after so many seconds of silence, so many probes.
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    setsockopt(stream, sockopt::KeepAlive, &true)?;
-    setsockopt(stream, sockopt::TcpKeepIdle, &KEEPALIVE_S)?;
-    setsockopt(stream, sockopt::TcpKeepInterval, &KEEPALIVE_S)?;
-    setsockopt(stream, sockopt::TcpKeepCount, &KEEPALIVE_PROBES)?;
-    Ok(())
 }
 
 /// A thread that panicked left nothing half done in it: streams are added and removed whole.

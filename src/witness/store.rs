@@ -3,7 +3,7 @@
 //! last line counts for nothing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum StoreError {
     #[error("{}: another witness uses it; name another with --state", .0.display())]
     InUse(PathBuf),
     /// The run is there already, and is another one.
-    #[error("run {0} is known already, and is over or was begun otherwise")]
+    #[error("run {0} is known already, and was begun otherwise")]
     Known(String),
     /// There is no such run.
     #[error("run {0} is not known")]
@@ -63,37 +63,54 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Reads a run's file; none if its first line is not that of a run.
-    fn parse(bytes: &[u8]) -> Option<Run> {
-        let whole = bytes.split_inclusive(|&byte| byte == b'\n');
-        let whole = whole.filter(|line| line.ends_with(b"\n"));
-        let mut lines = whole.map(|line| serde_json::from_slice(line).ok());
-        let Some(Some(Line::Begun { received, pledge })) = lines.next() else {
+    /// Reads a run's file, a line at a time since a long run's is large; none if its first line is not
+    /// that of a run.
+    fn parse(mut from: impl BufRead) -> io::Result<Option<Run>> {
+        let mut line = Vec::new();
+        let mut run = None;
+        while from.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            let parsed = serde_json::from_slice(&line).ok();
+            match &mut run {
+                None => match parsed.and_then(Run::begun) {
+                    Some(begun) => run = Some(begun),
+                    None => return Ok(None),
+                },
+                Some(run) => run.extend(parsed),
+            }
+            line.clear();
+        }
+        Ok(run)
+    }
+
+    fn begun(first: Line) -> Option<Run> {
+        let Line::Begun { received, pledge } = first else {
             return None;
         };
-        if pledge.fault().is_some() {
-            return None;
-        }
-        let received = received.parse().ok()?;
-        let mut run = Run {
-            received,
+        (pledge.fault().is_none()).then_some(Run {
+            received: received.parse().ok()?,
             pledge,
             promised: 0,
             ended: false,
             checks: Vec::new(),
-        };
-        for line in lines.flatten() {
-            match line {
-                Line::Begun { .. } => {}
-                Line::Wrote(sequence) => run.promised = run.promised.max(sequence),
-                Line::Ended(sequence) => {
-                    run.promised = run.promised.max(sequence);
-                    run.ended = true;
-                }
-                Line::Checked { boot_id, counts } => run.checks.push((boot_id, counts)),
+        })
+    }
+
+    fn extend(&mut self, line: Option<Line>) {
+        match line {
+            None | Some(Line::Begun { .. }) => {}
+            Some(Line::Wrote(sequence)) => self.promised = self.promised.max(sequence),
+            Some(Line::Ended(sequence)) => {
+                self.promised = self.promised.max(sequence);
+                self.ended = true;
             }
+            Some(Line::Checked { boot_id, counts }) => self.checks.push((boot_id, counts)),
         }
-        Some(run)
+    }
+
+    /// It wrote to its device, as far as can be told: a run whose first record was not reported may have
+    /// written it, unless it said that it didn't.
+    fn may_have_written(&self) -> bool {
+        self.promised > 0 || !self.ended
     }
 
     /// What was found first in a boot after that in which it was cut off; none if it wasn't.
@@ -123,7 +140,7 @@ impl Store {
     /// Opens the folder, and makes it if it isn't there.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         let failed = |source| failure(folder, source);
-        fs::create_dir_all(folder).map_err(failed)?;
+        make(folder).map_err(failed)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -143,9 +160,9 @@ impl Store {
         })
     }
 
-    /// Begins a run, whose pledge has no fault, or goes on with one that was begun with the same pledge.
-    /// Gives the last record that it reported, too.
-    pub(super) fn begin(&self, pledge: &Pledge) -> Result<(Log, u64), StoreError> {
+    /// Begins a run, whose pledge has no fault, or goes on with one that was begun with the same pledge;
+    /// none if that is over. Gives the last record that it reported, too, which is on disk.
+    pub(super) fn begin(&self, pledge: &Pledge) -> Result<Option<(Log, u64)>, StoreError> {
         let path = self.path(&pledge.id);
         let mut append = OpenOptions::new();
         append.append(true);
@@ -159,13 +176,16 @@ impl Store {
                 // The file's name is on disk once its folder is (fsync(2)).
                 let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
                 folder.map_err(|source| failure(&self.folder, source))?;
-                Ok((log, 0))
+                Ok(Some((log, 0)))
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let known = self.read(&path)?;
-                let known = known.filter(|run| run.pledge == *pledge && !run.ended);
+                let known = known.filter(|run| run.pledge == *pledge);
                 let run = known.ok_or_else(|| StoreError::Known(pledge.id.clone()))?;
-                Ok((self.reopen(path)?, run.promised))
+                if run.ended {
+                    return Ok(None);
+                }
+                Ok(Some((self.reopen(path)?, run.promised)))
             }
             Err(source) => Err(failure(&path, source)),
         }
@@ -180,14 +200,21 @@ impl Store {
         }
     }
 
-    /// The newest run of a device that promised anything.
+    /// The newest run that wrote to a device.
     pub(super) fn newest(&self, device: &DeviceKey) -> Result<Option<Run>, StoreError> {
         let mut runs = self.runs()?;
-        runs.retain(|run| run.pledge.device.is_same(device) && run.promised > 0);
+        runs.retain(|run| run.pledge.device.is_same(device) && run.may_have_written());
         Ok(runs.into_iter().max_by_key(|run| run.received))
     }
 
-    /// Keeps what came of a comparison, and tells what is known of the run's device by then.
+    /// The newest run that wrote to `run`'s device after it.
+    pub(super) fn later(&self, run: &Run) -> Result<Option<String>, StoreError> {
+        let newest = self.newest(&run.pledge.device)?;
+        let later = newest.filter(|newest| newest.received > run.received);
+        Ok(later.map(|later| later.pledge.id))
+    }
+
+    /// Keeps what came of a comparison, and tells what is known of the run's device and method by then.
     pub(super) fn checked(
         &self,
         id: &str,
@@ -198,13 +225,18 @@ impl Store {
         let run = run.ok_or_else(|| StoreError::Unknown(id.to_owned()))?;
         let mut log = self.reopen(self.path(id))?;
         log.add(&Line::Checked { boot_id, counts })?;
-        self.tally(&run.pledge.device)
+        self.tally(&run.pledge)
     }
 
-    fn tally(&self, device: &DeviceKey) -> Result<Tally, StoreError> {
+    /// A drive may keep what it acknowledged of a write with FUA and break its flushes, so each method
+    /// counts for itself.
+    fn tally(&self, pledge: &Pledge) -> Result<Tally, StoreError> {
         let mut tally = Tally::default();
         for run in self.runs()? {
-            if !run.pledge.device.is_same(device) || run.promised == 0 {
+            let is_alike = run.pledge.device.is_same(&pledge.device)
+                && run.pledge.method == pledge.method
+                && run.pledge.engine == pledge.engine;
+            if !is_alike || run.promised == 0 {
                 continue;
             }
             tally.runs += 1;
@@ -236,23 +268,28 @@ impl Store {
     }
 
     fn read(&self, path: &Path) -> Result<Option<Run>, StoreError> {
-        match fs::read(path) {
-            Ok(bytes) => Ok(Run::parse(&bytes)),
+        match File::open(path).and_then(|file| Run::parse(BufReader::new(file))) {
+            Ok(run) => Ok(run),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(failure(path, source)),
         }
     }
 
     /// Opens a run's file to add to it. A last line that was cut off is ended first, so that the next
-    /// one is a line of its own.
+    /// one is a line of its own. What is there is on disk then: who was killed between writing a line and
+    /// its sync left it in the page cache alone.
     fn reopen(&self, path: PathBuf) -> Result<Log, StoreError> {
         let open = || {
             let mut file = OpenOptions::new().read(true).append(true).open(&path)?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            if bytes.last().is_some_and(|&byte| byte != b'\n') {
+            let mut last = [b'\n'];
+            if file.metadata()?.len() > 0 {
+                file.seek(SeekFrom::End(-1))?;
+                file.read_exact(&mut last)?;
+            }
+            if last != *b"\n" {
                 file.write_all(b"\n")?;
             }
+            file.sync_data()?;
             Ok(file)
         };
         let file = open().map_err(|source| failure(&path, source))?;
@@ -280,6 +317,23 @@ impl Log {
     }
 }
 
+/// Makes a folder and those above it, each of whose names is on disk once the one above it is (fsync(2)).
+fn make(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let above = match folder.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    make(above)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(above)?.sync_all()
+}
+
 fn failure(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
         path: path.to_owned(),
@@ -290,6 +344,7 @@ fn failure(path: &Path, source: io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::cell::Method;
     use crate::model::fixture;
     use proptest::prelude::*;
 
@@ -299,13 +354,18 @@ mod tests {
         Store::open(folder.path()).unwrap()
     }
 
+    fn wrote(store: &Store, pledge: &Pledge, sequence: u64) {
+        let (mut log, _) = store.begin(pledge).unwrap().unwrap();
+        log.wrote(sequence).unwrap();
+    }
+
     #[test]
     fn a_run_is_there_after_the_witness_began_anew() {
         let folder = tempfile::tempdir().unwrap();
         let pledge = fixture::pledge(1);
         {
             let store = open(&folder);
-            let (mut log, sequence) = store.begin(&pledge).unwrap();
+            let (mut log, sequence) = store.begin(&pledge).unwrap().unwrap();
             assert_eq!(sequence, 0);
             log.wrote(7).unwrap();
         }
@@ -313,10 +373,16 @@ mod tests {
         let run = store.find(&pledge.id).unwrap().unwrap();
         assert_eq!((run.promised, run.ended), (7, false));
         assert_eq!(run.pledge, pledge);
-        let (mut log, sequence) = store.begin(&pledge).unwrap();
+        let (mut log, sequence) = store.begin(&pledge).unwrap().unwrap();
         assert_eq!(sequence, 7);
         log.ended(9).unwrap();
-        assert!(matches!(store.begin(&pledge), Err(StoreError::Known(_))));
+        assert!(store.begin(&pledge).unwrap().is_none(), "it is over");
+        let otherwise = Pledge {
+            window: 2,
+            ..pledge.clone()
+        };
+        let refused = store.begin(&otherwise);
+        assert!(matches!(refused, Err(StoreError::Known(_))));
         let newest = store.newest(&pledge.device).unwrap().unwrap();
         assert_eq!((newest.promised, newest.ended), (9, true));
     }
@@ -325,14 +391,36 @@ mod tests {
     fn a_line_that_was_cut_off_counts_for_nothing_and_spoils_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let (store, pledge) = (open(&folder), fixture::pledge(1));
-        store.begin(&pledge).unwrap().0.wrote(7).unwrap();
+        wrote(&store, &pledge, 7);
         let path = store.path(&pledge.id);
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend(b"{\"wrote\":1234");
         fs::write(&path, &bytes).unwrap();
         assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 7);
-        store.begin(&pledge).unwrap().0.wrote(8).unwrap();
+        wrote(&store, &pledge, 8);
         assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 8);
+    }
+
+    #[test]
+    fn a_run_that_may_have_overwritten_another_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let [first, silent, second, idle] = [1, 2, 3, 4].map(fixture::pledge);
+        let newest = || store.newest(&first.device).unwrap().unwrap();
+        wrote(&store, &first, 9);
+        assert_eq!(store.later(&newest()).unwrap(), None);
+        // Its first record may have been written, and not been reported any more.
+        store.begin(&silent).unwrap();
+        let run = store.find(&first.id).unwrap().unwrap();
+        assert_eq!(store.later(&run).unwrap(), Some(silent.id.clone()));
+        assert_eq!(newest().pledge.id, silent.id);
+        wrote(&store, &second, 1);
+        assert_eq!(store.later(&run).unwrap(), Some(second.id.clone()));
+        // This one said that it wrote nothing.
+        let (mut log, _) = store.begin(&idle).unwrap().unwrap();
+        log.ended(0).unwrap();
+        assert_eq!(newest().pledge.id, second.id);
+        assert_eq!(store.later(&newest()).unwrap(), None);
     }
 
     #[test]
@@ -348,9 +436,15 @@ mod tests {
             pledge.device.name = "sdz".to_owned();
             pledge
         };
-        // Intact after a cut, then overwritten; lost after a cut; checked without a cut; another device.
-        for pledge in [1, 2, 3].map(fixture::pledge).into_iter().chain([other(4)]) {
-            store.begin(&pledge).unwrap().0.wrote(1).unwrap();
+        let flushed = Pledge {
+            method: Method::Fdatasync,
+            ..fixture::pledge(5)
+        };
+        // Intact after a cut, then overwritten; lost after a cut; checked without a cut; another device;
+        // another method.
+        let alike = [1, 2, 3].map(fixture::pledge);
+        for pledge in alike.iter().chain([&other(4), &flushed]) {
+            wrote(&store, pledge, 1);
         }
         let id = |n: u32| fixture::pledge(n).id;
         let later = || "later".to_owned();
@@ -365,6 +459,13 @@ mod tests {
             survived: 1,
         };
         assert_eq!(tally, expected);
+        let tally = store.checked(&flushed.id, later(), Counts::default());
+        let expected = Tally {
+            runs: 1,
+            cuts: 1,
+            survived: 1,
+        };
+        assert_eq!(tally.unwrap(), expected);
     }
 
     #[test]
@@ -395,7 +496,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert_eq!(Run::parse(&bytes), None);
+            prop_assert_eq!(Run::parse(bytes.as_slice()).unwrap(), None);
         }
 
         #[test]
@@ -408,7 +509,7 @@ mod tests {
             }
             let kept = &bytes[..keep.index(bytes.len())];
             let lines = kept.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            match Run::parse(kept) {
+            match Run::parse(kept).unwrap() {
                 None => prop_assert!(kept.len() < first),
                 Some(run) => prop_assert_eq!(run.promised, lines - 1),
             }

@@ -2,15 +2,17 @@
 //! and filesystems that go away with their values, also when a test fails.
 #![allow(dead_code)] // Each test program uses its own part of this.
 
+pub mod disturbance;
+pub mod running;
 pub mod seccomp;
 pub mod throttle;
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use running::Running;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -136,8 +138,8 @@ impl Program {
         ran(self.command(args).output().unwrap())
     }
 
-    pub fn start(&self, args: &[&str]) -> Child {
-        self.command(args).spawn().unwrap()
+    pub fn start(&self, args: &[&str]) -> Running {
+        Running::new(self.command(args).spawn().unwrap())
     }
 
     /// Runs a measurement of a few quick rounds and gives its record.
@@ -212,16 +214,17 @@ impl Loop {
         args.extend(options);
         args.push(image.to_str().unwrap());
         let node = PathBuf::from(system("losetup", &args).trim());
-        if !options.contains(&"--read-only") {
-            // A loop device that was once set read-only stays so when it gets another image.
-            system("blockdev", &["--setrw", node.to_str().unwrap()]);
-        }
-        Loop {
+        let device = Loop {
             node,
             image: image.to_owned(),
             partitions: 0,
             _folder: None,
+        };
+        if !options.contains(&"--read-only") {
+            // A loop device that was once set read-only stays so when it gets another image.
+            system("blockdev", &["--setrw", device.node()]);
         }
+        device
     }
 
     pub fn node(&self) -> &str {
@@ -397,7 +400,7 @@ impl Drop for Mount {
 }
 
 /// Unmounts. Whoever looks at all mounts of the machine, as other tests do, holds each for a moment.
-fn try_unmount(point: &str) -> bool {
+pub fn try_unmount(point: &str) -> bool {
     (0..100).any(|_| {
         let tried = Command::new("umount").arg(point).output();
         let is_done = tried.is_ok_and(|output| output.status.success());
@@ -406,29 +409,6 @@ fn try_unmount(point: &str) -> bool {
         }
         is_done
     })
-}
-
-/// Reads what a child printed, once it has ended.
-pub fn outcome(mut child: Child) -> Ran {
-    let status = child.wait().unwrap();
-    let (mut stdout, mut stderr) = (String::new(), String::new());
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut stdout)
-        .unwrap();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
-    Ran {
-        status: status.code(),
-        stdout,
-        stderr,
-    }
 }
 
 /// A zram device of its own, of `mib` MiB.

@@ -52,8 +52,8 @@ fn tried(checked: &Checked) -> (Verdict, Vec<String>) {
     }
     let tally = &checked.tally;
     reasons.push(format!(
-        "{} of {} cuts that the witness knows of this device left all in its place",
-        tally.survived, tally.cuts
+        "{} of {} cuts that the witness knows of this device, written with {} by {}, left all in its place",
+        tally.survived, tally.cuts, checked.pledge.method, checked.pledge.engine
     ));
     reasons.push(
         "that the power was cut, and not the machine merely restarted, only its operator knows"
