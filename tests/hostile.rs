@@ -95,6 +95,37 @@ fn a_record_that_is_lost_midway_does_not_take_the_figures_with_it() {
 }
 
 #[test]
+fn a_labs_record_that_is_lost_midway_does_not_take_its_figures_with_it() {
+    needs_root!();
+    let outer = support::folder();
+    let folder = outer.path().join("records");
+    fs::create_dir(&folder).unwrap();
+    let record = folder.join("record.json");
+    let program = Program::new();
+    let profile = outer.path().join("two.toml");
+    let text =
+        "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext2', 'ext4']\n[cells]\nsizes = '4k'";
+    fs::write(&profile, text).unwrap();
+    let args = [
+        "lab",
+        profile.to_str().unwrap(),
+        "--image",
+        "64m",
+        "--json",
+        record.to_str().unwrap(),
+    ];
+    let mut child = program.start(&[&args[..], LONG].concat());
+    child.until_saved(&record);
+    fs::rename(&folder, outer.path().join("moved")).unwrap();
+    child
+        .outcome()
+        .exits(4)
+        .prints("ext4")
+        .says("measuring goes on")
+        .says("error: cannot save the record");
+}
+
+#[test]
 fn a_state_folder_that_cannot_be_written_is_done_without() {
     needs_root!();
     let state = Loop::new(16).mounted("ext4");

@@ -2,9 +2,9 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -144,6 +144,40 @@ fn variants_are_measured_and_each_failure_is_a_row() {
     assert_eq!(json["rankings"].as_array().unwrap().len(), 2);
     nothing_is_attached(&program);
     assert_eq!(folders(&program), Vec::<String>::new());
+}
+
+/// What newer mkfs refuse, a profile would lose at its users.
+#[test]
+fn what_the_built_in_profiles_name_can_be_made_and_mounted() {
+    needs_root!();
+    let (device, journal) = (Loop::new(1024), Loop::new(128));
+    let point = support::folder();
+    let program = Program::new();
+    let mut made = BTreeSet::new();
+    for entry in fs::read_dir("profiles/lab").unwrap() {
+        let path = entry.unwrap().path();
+        let profile = path.file_stem().unwrap().to_str().unwrap();
+        let ran = program.run(&["lab", profile, "--dry-run"]).exits(0);
+        let variants = ran.stdout.lines().filter_map(|line| line.split_once(": "));
+        made.extend(variants.map(|(_, commands)| commands.to_owned()));
+    }
+    let everywhere = ["ext2", "ext3", "ext4", "xfs", "btrfs"].map(|fs| format!("mount -t {fs} "));
+    made.retain(|commands| everywhere.iter().any(|mount| commands.contains(mount)));
+    assert!(made.len() > 20, "{made:#?}");
+    for commands in made {
+        let commands = commands
+            .replace("DEVICE", device.node())
+            .replace("JOURNAL", journal.node());
+        for command in commands.split("; ") {
+            let mut words: Vec<&str> = command.split(' ').collect();
+            let mounts = words[0] == "mount";
+            words.extend(mounts.then_some(point.path().to_str().unwrap()));
+            system(words[0], &words[1..]);
+            if mounts {
+                assert!(support::try_unmount(words[words.len() - 1]), "{command}");
+            }
+        }
+    }
 }
 
 #[test]

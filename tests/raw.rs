@@ -3,11 +3,11 @@
 mod support;
 
 use std::fs;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::{Loop, Program, Zram, cells, digest, system};
+use nix::sys::signal::Signal;
+use support::{Loop, Program, Zram, cells, digest, ran};
 
 const QUICK: &[&str] = &["--rounds", "2", "--budget", "1s", "--span", "2m"];
 

@@ -4,13 +4,11 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::throttle::Throttle;
-use support::{Loop, Program, Ran, ran, system};
+use support::{Loop, Program, Ran, ran};
 
 const QUICK: &[&str] = &["--rounds", "8", "--budget", "1s"];
 

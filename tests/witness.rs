@@ -323,7 +323,13 @@ fn nothing_is_written_without_every_yes_and_nothing_is_found_that_was_not_promis
     call(&none).exits(2).says("nothing is promised");
     let small = ["--overwrite", "--confirm", device.name(), "--span", "4k"];
     call(&small).exits(2).says("records in the span");
-    let null = ["--overwrite", "--confirm", device.name(), "--engine", "null"];
+    let null = [
+        "--overwrite",
+        "--confirm",
+        device.name(),
+        "--engine",
+        "null",
+    ];
     call(&null).exits(2).says("null engine");
     let odd = [
         "--overwrite",

@@ -23,9 +23,9 @@ pub(super) use validate::{TrialControl, Validate};
     subcommand_required = true
 )]
 #[command(after_help = "\
-Exit status: 0 measured; 1 measured, but a cell or a claim failed, or acknowledged records are missing;\n\
-2 usage; 3 the guard refused to write; 4 this host cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was\n\
-measured saved.")]
+Exit status: 0 measured; 1 measured, but a cell, a filesystem of a lab or a claim failed, or \
+acknowledged records are missing; 2 usage; 3 the guard refused to write; 4 this host cannot (no privilege, \
+io_uring blocked, no space); 130 interrupted, with what was measured saved.")]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -246,8 +246,8 @@ pub(super) struct AxesArgs {
     /// Bytes of a write [default: 512,1k,2k,...,1m, those that the device can take]
     #[arg(long, value_delimiter = ',', value_parser = parse_bytes, value_name = "LIST")]
     pub(super) sizes: Vec<u64>,
-    /// What makes a write synchronous: o_dsync, o_sync, rwf_dsync, fdatasync, fsync, none
-    /// [default: o_dsync]
+    /// What makes a write synchronous: o_dsync, o_sync, rwf_dsync, fdatasync, fsync, none; on devices
+    /// also empty_flush, which writes nothing [default: o_dsync]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) method: Vec<Method>,
     /// O_DIRECT: on or off [default: on]
@@ -350,7 +350,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// Records, as `raw`, `file`, `gap` and `validate` save them; - for standard input
+    /// Records, as every verb that measures saves them; - for standard input
     #[arg(required = true, value_name = "RECORD")]
     pub(super) records: Vec<PathBuf>,
     /// Form of the output
@@ -361,7 +361,7 @@ pub(super) struct Report {
 /// `explain`.
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// Records, as `raw`, `file` and `gap` save them; - for standard input
+    /// Records, as every verb that measures saves them; - for standard input
     #[arg(required = true, value_name = "RECORD")]
     pub(super) records: Vec<PathBuf>,
 }

@@ -84,7 +84,7 @@ pub(super) struct PowerArgs {
     /// With --verify: this run, instead of the device's newest one
     #[arg(long, requires = "verify", value_name = "ID")]
     pub(super) run: Option<String>,
-    /// What makes each record durable
+    /// What makes each record durable: o_dsync, o_sync, rwf_dsync, fdatasync or fsync
     #[arg(
         long,
         requires = "witness",
@@ -92,7 +92,7 @@ pub(super) struct PowerArgs {
         default_value = "o_dsync"
     )]
     pub(super) method: Method,
-    /// What writes them; linux may flush more behind a write that a system call waits for
+    /// What writes them: uring, or sync for plain system calls, behind which Linux flushes once more
     #[arg(
         long,
         requires = "witness",

@@ -13,7 +13,6 @@ use crate::model::record::{Ended, Level, Note, Record};
 use crate::model::variant::{self, Variant};
 use crate::plan::lab::LabProfile;
 use crate::plan::{self, Settings, TargetPlan, WorkloadPlan};
-use crate::report;
 use crate::session::{
     self, Bench, Hooks, Pace, Progress, Saver, SetupError, Survey, TimelineProgress, TimelineWatch,
     Wish,
@@ -22,6 +21,7 @@ use crate::sys::root::Root;
 
 use super::args::Lab;
 use super::config::{self, UsageError};
+use super::console::Console;
 use super::ground::Ground;
 use super::measure::{self, tracing};
 use super::output::Terminal;
@@ -56,31 +56,34 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
     };
     let mut record = session::lab_record(root, &wish, told);
     record.notes = ground.notes()?;
-    let saver = Saver::new(
-        measure::record_paths(args.measure.output.json.as_deref(), Some(&state), &record),
-        &record,
-    )?;
+    let json = args.measure.output.json.as_deref();
+    let console = Console::open(root, Some(&state), json, &record, terminal)?;
     let mut run = Run {
         root,
         args: &args,
         ground: &ground,
         place: &place,
-        saver: &saver,
+        saver: &console.saver,
         stop: &stop,
         terminal,
         begun: Instant::now(),
         ended: Vec::new(),
     };
-    run.all(&mut record, &profile.variants, &wish)?;
-    terminal.print(&report::render(&record, &terminal.style()))?;
-    for text in report::warnings(&record) {
-        terminal.say(Level::Warning, &text);
-    }
-    for path in saver.paths() {
-        let text = format!("the record is in {}", path.display());
-        terminal.say(Level::Remark, &text);
-    }
-    Ok(status_of(&record))
+    let mut screen = Screen::new(
+        terminal,
+        &console.saver,
+        &stop,
+        &record,
+        wish.settings.rounds,
+    );
+    let measured = run.all(&mut record, &profile.variants, &wish, &mut screen);
+    let unsaved = screen.unsaved();
+    let ended = console.close(&record, measured, unsaved)?;
+    let mut variants = record.targets.iter().filter_map(|t| t.variant.as_ref());
+    Ok(match ended {
+        status::MEASURED if variants.any(|variant| variant.failed.is_some()) => status::FAILED,
+        other => other,
+    })
 }
 
 /// The commands of each variant, then the cells that each gets. What a filesystem can't take is
@@ -107,19 +110,6 @@ fn dry_run(profile: &LabProfile, settings: &Settings) -> Result<String, UsageErr
     Ok(variants.chain(cells).collect())
 }
 
-fn status_of(record: &Record) -> u8 {
-    let failed = |variant: &Variant| variant.failed.is_some();
-    let has_failed = record
-        .targets
-        .iter()
-        .filter_map(|t| t.variant.as_ref())
-        .any(failed);
-    match measure::status_of(record) {
-        status::MEASURED if has_failed => status::FAILED,
-        other => other,
-    }
-}
-
 /// A lab that runs.
 struct Run<'a> {
     root: &'a Root,
@@ -140,23 +130,18 @@ impl Run<'_> {
         record: &mut Record,
         variants: &[Variant],
         wish: &Wish,
+        screen: &mut Screen<'_>,
     ) -> anyhow::Result<()> {
-        let rounds = wish.settings.rounds;
-        let mut screen = Screen::new(self.terminal, self.saver, self.stop, record, rounds);
         for (index, variant) in variants.iter().enumerate() {
             if self.ended.contains(&Ended::Interrupted) {
                 break;
             }
             let left = wish.settings.budget.saturating_sub(self.begun.elapsed());
             let share = left / (variants.len() - index) as u32;
-            self.one(record, variant, wish, share, &mut screen)?;
+            self.one(record, variant, wish, share, screen)?;
         }
         record.run.ended = Some(session::ended(&self.ended));
-        screen.after_round(record)?;
-        match screen.unsaved() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        screen.after_round(record)
     }
 
     /// Builds a variant, measures it, takes it down. What goes wrong is the variant's, and told in

@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::model::cell::CellSpec;
-use crate::model::record::{Ended, Level, Record};
+use crate::model::record::{Level, Record};
 use crate::plan::{Settings, WorkloadPlan};
-use crate::report;
 use crate::scratch;
 use crate::session::{self, Bench, Grounds, Pace, Saver, Survey, Tracing, Wish};
 use crate::sys::root::Root;
@@ -19,6 +18,7 @@ use crate::sys::root::Root;
 use super::args::{File, Gap, Measure, Raw, Trace, Writing};
 use super::config::{self, Beside, UsageError};
 use super::confirm::confirmation;
+use super::console::Console;
 use super::output::Terminal;
 use super::screen::Screen;
 use super::{signals, status};
@@ -127,6 +127,7 @@ pub(super) fn run(
     let rounds = wish.settings.rounds;
     let workload = wish.settings.workload.clone();
     let tracing = tracing(measure);
+    let json = measure.output.json.as_deref();
     let survey = session::survey(root, wish)?;
     if measure.control.dry_run {
         terminal.print(&cells_text(&survey))?;
@@ -141,11 +142,11 @@ pub(super) fn run(
     if let Some(plan) = workload {
         let prepared = session::prepare_workloads(root, survey, confirmed, state.as_deref(), &stop);
         let (record, grounds) = prepared?;
-        let console = Console::open(root, state.as_deref(), measure, &record, terminal)?;
+        let console = Console::open(root, state.as_deref(), json, &record, terminal)?;
         return over_time(console, (record, grounds), &plan, &stop);
     }
     let (mut record, places) = session::prepare(root, survey, confirmed, state.as_deref(), &stop)?;
-    let console = Console::open(root, state.as_deref(), measure, &record, terminal)?;
+    let console = Console::open(root, state.as_deref(), json, &record, terminal)?;
     let pace = Pace {
         budget_ns: record.run.budget_ns,
         min_rounds: record.run.min_rounds,
@@ -170,7 +171,8 @@ pub(super) fn tell(
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let state = usable_state_folder(terminal);
-    Console::open(root, state.as_deref(), measure, record, terminal)?.close(record, Ok(()), None)
+    let json = measure.output.json.as_deref();
+    Console::open(root, state.as_deref(), json, record, terminal)?.close(record, Ok(()), None)
 }
 
 /// Runs workloads over time.
@@ -194,93 +196,12 @@ fn over_time(
     console.close(&record, measured, unsaved)
 }
 
-/// Where a run's results go, from when all is prepared.
-struct Console<'a> {
-    root: &'a Root,
-    state: Option<&'a Path>,
-    terminal: &'a Terminal,
-    saver: Saver,
-    /// Warnings that were said before the first write.
-    early: Vec<String>,
-}
-
-impl<'a> Console<'a> {
-    fn open(
-        root: &'a Root,
-        state: Option<&'a Path>,
-        measure: &Measure,
-        record: &Record,
-        terminal: &'a Terminal,
-    ) -> anyhow::Result<Console<'a>> {
-        // What is known to be amiss before the time is spent.
-        let early = report::warnings(record);
-        say_warnings(terminal, early.iter());
-        Ok(Console {
-            root,
-            state,
-            terminal,
-            saver: Saver::new(
-                record_paths(measure.output.json.as_deref(), state, record),
-                record,
-            )?,
-            early,
-        })
-    }
-
-    /// Tells what a run measured, once all that it made is gone.
-    fn close(
-        &self,
-        record: &Record,
-        measured: anyhow::Result<()>,
-        unsaved: Option<anyhow::Error>,
-    ) -> anyhow::Result<u8> {
-        let terminal = self.terminal;
-        tell_own_leftovers(self.root, self.state, terminal);
-        measured?;
-        terminal.print(&report::render(record, &terminal.style()))?;
-        let warnings = report::warnings(record);
-        let late = warnings.iter().filter(|text| !self.early.contains(text));
-        say_warnings(terminal, late);
-        if let Some(error) = unsaved {
-            return Err(error);
-        }
-        tell_saved(&self.saver, terminal);
-        Ok(status_of(record))
-    }
-}
-
-pub(super) fn tell_saved(saver: &Saver, terminal: &Terminal) {
-    for path in saver.paths() {
-        terminal.say(
-            Level::Remark,
-            &format!("the record is in {}", path.display()),
-        );
-    }
-}
-
 /// Whether to trace, as it was typed.
 pub(super) fn tracing(measure: &Measure) -> Tracing {
     match measure.control.trace {
         Trace::Auto => Tracing::Auto,
         Trace::On => Tracing::On,
         Trace::Off => Tracing::Off,
-    }
-}
-
-pub(super) fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>) {
-    texts.for_each(|text| terminal.say(Level::Warning, text));
-}
-
-pub(super) fn status_of(record: &Record) -> u8 {
-    let cells = record.cells.iter().any(|cell| cell.failed.is_some());
-    let timelines = record.timelines.iter().any(|line| line.failed.is_some());
-    let durability = record.durability.as_ref();
-    let checked = durability.and_then(|durability| durability.checked.as_ref());
-    let broken = checked.is_some_and(|checked| !checked.counts.is_kept());
-    match record.run.ended {
-        Some(Ended::Interrupted) => status::INTERRUPTED,
-        _ if cells || timelines || broken => status::FAILED,
-        _ => status::MEASURED,
     }
 }
 
@@ -327,32 +248,6 @@ fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
         );
         terminal.say(Level::Warning, &text);
     }
-}
-
-/// A filesystem that went read-only or away keeps this run's scratch folders.
-fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
-    for folder in scratch::own(root, state) {
-        let text = format!(
-            "cannot remove {}; run `syncprof clean` once its filesystem can be written",
-            folder.display()
-        );
-        terminal.say(Level::Warning, &text);
-    }
-}
-
-pub(super) fn record_paths(
-    json: Option<&Path>,
-    state: Option<&Path>,
-    record: &Record,
-) -> Vec<PathBuf> {
-    if let Some(path) = json {
-        return vec![path.to_owned()];
-    }
-    let when = jiff::Timestamp::now()
-        .strftime("%Y%m%dT%H%M%SZ")
-        .to_string();
-    let name = format!("{}-{when}-{}.json", record.run.verb, std::process::id());
-    state.map(|state| state.join(name)).into_iter().collect()
 }
 
 /// A device that doesn't answer can't be hurried, and a write in flight can't be taken back: so it

@@ -4,6 +4,7 @@ mod args;
 mod clean;
 mod config;
 mod confirm;
+mod console;
 mod durability;
 mod ground;
 mod lab;
@@ -33,7 +34,7 @@ use output::Terminal;
 mod status {
     /// Measured.
     pub(super) const MEASURED: u8 = 0;
-    /// Measured, but something failed: a cell, or a claim.
+    /// Measured, but something failed: a cell, a lab's filesystem, a claim, a promise before a witness.
     pub(super) const FAILED: u8 = 1;
     /// What was asked for makes no sense.
     pub(super) const USAGE: u8 = 2;

@@ -11,18 +11,14 @@ use crate::model::record::{Cell, Ended, Record};
 use crate::plan::claims;
 use crate::plan::settings::MIN_ROUNDS;
 use crate::plan::{Matrix, Settings};
-use crate::report;
-use crate::session::{
-    self, Bench, Course, Pace, Place, Saver, SetupError, Survey, Tracing, Trials,
-};
+use crate::session::{self, Bench, Course, Pace, Place, SetupError, Survey, Tracing, Trials};
 use crate::sys::root::Root;
 
 use super::args::{TrialControl, Validate};
 use super::config::UsageError;
 use super::confirm;
-use super::measure::{
-    cells_text, record_paths, say_warnings, status_of, tell_saved, tell_stall, usable_state_folder,
-};
+use super::console::Console;
+use super::measure::{cells_text, tell_stall, usable_state_folder};
 use super::output::Terminal;
 use super::trial::Trying;
 use super::{signals, status};
@@ -36,8 +32,16 @@ pub(super) fn run(root: &Root, args: Validate, terminal: &Terminal) -> anyhow::R
         return Ok(status::MEASURED);
     }
     let state = usable_state_folder(terminal);
-    let (record, saver, unsaved) = match survey.record.cells.is_empty() {
-        true => unmeasured(survey, &args, state.as_deref())?,
+    let json = args.output.json.as_deref();
+    let (record, ended) = match survey.record.cells.is_empty() {
+        // No claim is to be run: only the verdicts that need no measurement.
+        true => {
+            let mut record = survey.record;
+            record.run.ended = Some(Ended::Precise);
+            let console = Console::open(root, state.as_deref(), json, &record, terminal)?;
+            let ended = console.close(&record, Ok(()), None)?;
+            (record, ended)
+        }
         false => {
             let confirmed =
                 confirm::confirmation(survey.confirmations(), Some(&args.writing), &stop)?;
@@ -60,16 +64,10 @@ pub(super) fn run(root: &Root, args: Validate, terminal: &Terminal) -> anyhow::R
             )?
         }
     };
-    terminal.print(&report::render(&record, &terminal.style()))?;
-    say_warnings(terminal, report::warnings(&record).iter());
-    if let Some(error) = unsaved {
-        return Err(error);
-    }
-    tell_saved(&saver, terminal);
     let fails = verdict::verdicts(&record)
         .iter()
         .any(|verdict| verdict.passed == Some(false));
-    Ok(match status_of(&record) {
+    Ok(match ended {
         status::MEASURED if fails => status::FAILED,
         other => other,
     })
@@ -112,17 +110,7 @@ fn trials(args: &Validate) -> anyhow::Result<Trials> {
     })
 }
 
-type Tried = (Record, Saver, Option<anyhow::Error>);
-
-/// No claim is to be run: only the verdicts that need no measurement.
-fn unmeasured(survey: Survey, args: &Validate, state: Option<&Path>) -> anyhow::Result<Tried> {
-    let mut record = survey.record;
-    record.run.ended = Some(Ended::Precise);
-    let json = args.output.json.as_deref();
-    let saver = Saver::new(record_paths(json, state, &record), &record)?;
-    Ok((record, saver, None))
-}
-
+/// Tries the claims, and tells what came of it: the record, and the exit status so far.
 fn measured(
     root: &Root,
     survey: Survey,
@@ -131,7 +119,7 @@ fn measured(
     state: Option<&Path>,
     stop: &AtomicBool,
     terminal: &Terminal,
-) -> anyhow::Result<Tried> {
+) -> anyhow::Result<(Record, u8)> {
     let fill = survey.fill().cloned();
     let rounds = args.control.rounds;
     let confirmed = confirmed
@@ -139,10 +127,11 @@ fn measured(
         .map(|(word, force)| (word.as_str(), *force));
     let (mut record, places) = session::prepare(root, survey, confirmed, state, stop)?;
     let json = args.output.json.as_deref();
-    let saver = Saver::new(record_paths(json, state, &record), &record)?;
+    let console = Console::open(root, state, json, &record, terminal)?;
+    let saver = &console.saver;
     let mut trying = Trying::new(
         terminal,
-        &saver,
+        saver,
         stop,
         &record,
         args.state.steady_round,
@@ -150,7 +139,7 @@ fn measured(
     );
     purge(&mut record, &places, &trying, stop)?;
     let stalled =
-        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, stop, &saver, terminal));
+        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, stop, saver, terminal));
     let cells = record.cells.len();
     let course = Course {
         pace: Pace {
@@ -169,8 +158,8 @@ fn measured(
     record.cells.truncate(cells);
     let tried = session::validate(&mut record, &mut bench?, &course, &mut trying);
     let unsaved = trying.unsaved();
-    tried?;
-    Ok((record, saver, unsaved))
+    let ended = console.close(&record, tried, unsaved)?;
+    Ok((record, ended))
 }
 
 /// Discards the device, if that was allowed.

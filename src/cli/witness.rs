@@ -14,8 +14,8 @@ use super::{signals, status};
 
 #[derive(Debug, Args)]
 pub(super) struct Witness {
-    /// Where to listen; another address than this machine's own must be asked for, since nobody is
-    /// asked who they are
+    /// Where to listen: on loopback only, unless an address is named. Anybody who reaches it can
+    /// report, since nobody is asked who they are
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7320")]
     pub(super) listen: String,
     /// Where to keep what was promised [default: $XDG_STATE_HOME/syncprof/witness]

@@ -11,7 +11,7 @@ use super::lane::durability;
 use crate::model::cell::{EngineKind, Method};
 use crate::sys::buffer::Aligned;
 use crate::sys::pwrite::pwritev2;
-use crate::sys::ring::{self, Config, Memory, Ring, SetupError};
+use crate::sys::ring::{self, Config, Memory, SetupError};
 use crate::sys::root::Root;
 
 /// Makes the bytes of the next write and gives its offset; none ends the run. That it is called again
@@ -55,8 +55,12 @@ fn by_ring(
             .slot_mut(0)
             .and_then(|bytes| next(&mut bytes[..size_bytes]))
         {
-            let written = write_by(ring, size_bytes, offset_bytes);
-            check(written, size_bytes, offset_bytes)?;
+            let written = ring.write_one(0, 0, size_bytes as u32, offset_bytes);
+            check(
+                written.map(|count| count as usize),
+                size_bytes,
+                offset_bytes,
+            )?;
         }
         Ok(())
     })
@@ -64,17 +68,6 @@ fn by_ring(
         SetupError::Memory(source) => memory(source),
         SetupError::Ring(source) => from_setup(source, &Root::host()),
     })?
-}
-
-fn write_by(ring: &mut Ring<'_>, size_bytes: usize, offset_bytes: u64) -> io::Result<usize> {
-    ring.push(0, 0, size_bytes as u32, offset_bytes)?;
-    let mut result = None;
-    while result.is_none() {
-        ring.enter(1, None)?;
-        ring.reap(|finished| result = Some(finished.result));
-    }
-    let result = result.unwrap_or(-libc::EIO);
-    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
 
 fn by_calls(

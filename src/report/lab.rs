@@ -273,7 +273,10 @@ fn one_sided_table(record: &Record) -> Option<Table> {
     };
     let rows: Vec<Vec<String>> = record.targets.iter().filter_map(row).collect();
     (!rows.is_empty()).then(|| Table {
-        caption: "Measured without a raw side; on an image (--image), each has one".to_owned(),
+        caption: match record.lab.as_ref().is_some_and(|lab| lab.is_image) {
+            true => "Measured without a raw side".to_owned(),
+            false => "Measured without a raw side; on an image (--image), each has one".to_owned(),
+        },
         columns: vec![Column::text("variant", 0), Column::wrapping("why")],
         rows,
     })

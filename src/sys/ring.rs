@@ -221,6 +221,28 @@ impl Ring<'_> {
         self.call(to_submit, wake, min_complete, timeout_ns)
     }
 
+    /// Writes like [`Ring::push`], and waits for it. Nothing else may be in flight. Gives the bytes that
+    /// were written.
+    pub fn write_one(
+        &mut self,
+        slot: u32,
+        from: usize,
+        len: u32,
+        offset_bytes: u64,
+    ) -> io::Result<u32> {
+        self.push(slot, from, len, offset_bytes)?;
+        let mut result = None;
+        // A signal may end a wait early.
+        let result = loop {
+            self.enter(1, None)?;
+            self.reap(|finished| result = Some(finished.result));
+            if let Some(result) = result {
+                break result;
+            }
+        };
+        u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+    }
+
     /// Takes the completions that are there and tells of every operation that they finish.
     #[inline]
     pub fn reap(&mut self, mut finished: impl FnMut(Finished)) {

@@ -96,7 +96,10 @@ impl Comparer {
             .filter(|stamp| stamp.run == self.run)
             .copied()
             .collect();
-        let newest = own.iter().map(|stamp| stamp.sequence.min(MOST_RECORDS)).max();
+        let newest = own
+            .iter()
+            .map(|stamp| stamp.sequence.min(MOST_RECORDS))
+            .max();
         self.newest = self.newest.max(newest.unwrap_or(0));
         let here = own
             .iter()

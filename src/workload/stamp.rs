@@ -19,8 +19,6 @@
 
 /// What a device writes whole, or so one hopes: the smallest sector that there is.
 pub const SECTOR_BYTES: usize = 512;
-/// The largest record.
-pub const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"SYNCPROF";
 const VERSION: u32 = 1;

@@ -165,23 +165,10 @@ impl Write for Ringed<'_, '_> {
             None => (piece.offset_bytes - self.base_bytes) as usize,
         };
         let len = piece.len_bytes as u32;
-        let failed = |error| Failure::of(WHAT, &error);
-        self.ring
-            .push(0, from, len, piece.offset_bytes)
-            .map_err(failed)?;
-        let mut result = None;
-        // A signal may end a wait early.
-        while result.is_none() {
-            self.ring.enter(1, None).map_err(failed)?;
-            self.ring.reap(|finished| result = Some(finished.result));
-        }
-        match result {
-            Some(written) if written < 0 => {
-                let error = std::io::Error::from_raw_os_error(-written);
-                Err(Failure::of(WHAT, &error))
-            }
-            Some(written) if written as u64 == piece.len_bytes => Ok(()),
-            _ => Err(Failure::short(WHAT)),
+        match self.ring.write_one(0, from, len, piece.offset_bytes) {
+            Ok(written) if written == len => Ok(()),
+            Ok(_) => Err(Failure::short(WHAT)),
+            Err(error) => Err(Failure::of(WHAT, &error)),
         }
     }
 }
