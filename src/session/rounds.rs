@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::model::cell::Axes;
 use crate::model::histogram::encode;
 use crate::model::record::{Ended, Handed, LatencyNs, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
@@ -116,7 +117,9 @@ pub struct Pace {
 /// A slice is this long where the device is fast: thousands of writes for the quantiles of one
 /// slice, and dozens of rounds in a minute for the interval.
 const SLICE_NS: u64 = 60_000_000;
-/// A slice has this many operations where the device is slow.
+/// A slice has this many operations for each place in the queue where the device is slow. Those that fill
+/// the queue, and those that drain it, find it shorter than it is asked to be: of a slice that is no
+/// longer than that, the latencies are those of a shallower queue.
 const SLICE_OPS: u64 = 16;
 /// The warm-up of each cell ends after this time, and a slice is no shorter even where the budget is
 /// used up: by then, what comes before and after it takes longer.
@@ -133,7 +136,7 @@ pub(super) const HARD_NS: u64 = 5_000_000_000;
 /// What is known of a cell from the slices so far, the warm-up's included.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Mean time of an operation.
+    /// Time for each operation that was completed: with several in flight, less than one takes.
     op_ns: u64,
     /// Time of the last slice that was not measured: opening, preparing, counters.
     overhead_ns: u64,
@@ -247,7 +250,8 @@ impl Rounds<'_> {
             if self.hooks.interrupted() {
                 return Ok(false);
             }
-            let time_ns = slice_ns(self.known[index], share_ns);
+            let places = places(&self.record.cells[index].spec.axes);
+            let time_ns = slice_ns(self.known[index], places, share_ns);
             let ask = Ask {
                 seed,
                 time_ns,
@@ -412,10 +416,19 @@ impl Rounds<'_> {
     }
 }
 
-/// How long a slice is: long enough for [`SLICE_OPS`] operations, and no longer than fits its share
-/// of the budget, if that is worth its while.
-fn slice_ns(known: Known, share_ns: u64) -> u64 {
-    let wanted_ns = SLICE_NS.max(known.op_ns.saturating_mul(SLICE_OPS));
+/// Operations that a closed loop keeps in flight; an open loop's arrivals come one by one.
+fn places(axes: &Axes) -> u64 {
+    match axes.rate_per_s {
+        None => u64::from(axes.queue_depth) * u64::from(axes.jobs),
+        Some(_) => 1,
+    }
+}
+
+/// How long a slice is: long enough for [`SLICE_OPS`] operations in each of `places`, and no longer than
+/// fits its share of the budget, if that is worth its while.
+fn slice_ns(known: Known, places: u64, share_ns: u64) -> u64 {
+    let ops = SLICE_OPS.saturating_mul(places);
+    let wanted_ns = SLICE_NS.max(known.op_ns.saturating_mul(ops));
     let fitting_ns = share_ns.saturating_sub(known.overhead_ns);
     wanted_ns.min(fitting_ns.max(LEAST_NS))
 }

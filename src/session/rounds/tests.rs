@@ -85,6 +85,11 @@ impl Hooks for Signal {
 }
 
 fn ran(cells: u64, device: &mut Device, signal: u64) -> Record {
+    ran_as(cells, device, signal, &|_| {})
+}
+
+/// The same, with axes that are not the fixture's.
+fn ran_as(cells: u64, device: &mut Device, signal: u64, change: &dyn Fn(&mut Axes)) -> Record {
     let mut builder = Builder::new("raw").device("raw");
     for index in 0..cells {
         builder = builder.cell("raw", None, 512 + index, 1.0, 1);
@@ -93,6 +98,7 @@ fn ran(cells: u64, device: &mut Device, signal: u64) -> Record {
     record.run.rounds = 0;
     for cell in &mut record.cells {
         *cell = Cell::new(cell.spec.clone());
+        change(&mut cell.spec.axes);
     }
     let pace = Pace {
         budget_ns: BUDGET_NS,
@@ -123,6 +129,33 @@ fn a_disk_of_120_turns_a_second_gets_slices_of_16_writes() {
     let (ops, rounds, _) = ops(&ran(4, &mut device(8_300_000, MS), u64::MAX));
     assert!(ops.iter().flatten().all(|&ops| ops == SLICE_OPS));
     assert!(rounds >= 100, "{rounds}");
+}
+
+#[test]
+fn a_deep_queue_is_filled_and_drained_within_its_slice() {
+    let asked = |change: &dyn Fn(&mut Axes)| {
+        // 200 writes a second, however many are in flight.
+        let record = ran_as(1, &mut device(5 * MS, MS), u64::MAX, change);
+        let (ops, ..) = ops(&record);
+        assert!(ops[0].iter().all(|&of| of == ops[0][0]), "{ops:?}");
+        ops[0][0]
+    };
+    assert_eq!(asked(&|axes| axes.queue_depth = 32), 32 * SLICE_OPS);
+    let both = |axes: &mut Axes| (axes.queue_depth, axes.jobs) = (4, 3);
+    assert_eq!(asked(&both), 12 * SLICE_OPS);
+    // No more than fits eight rounds into the budget.
+    let share = slice_ns(
+        Known {
+            op_ns: 5 * MS,
+            overhead_ns: MS,
+        },
+        4096,
+        BUDGET_NS / 8,
+    );
+    assert_eq!(share, BUDGET_NS / 8 - MS);
+    // What arrives at a rate waits for no place.
+    let open = |axes: &mut Axes| (axes.queue_depth, axes.rate_per_s) = (32, Some(100.0));
+    assert_eq!(asked(&open), SLICE_OPS);
 }
 
 #[test]
