@@ -6,7 +6,7 @@ use crate::analyse::interval::Interval;
 use crate::analyse::ratio::{Work, rate_per_s, ratio};
 use crate::model::cell::{Role, WorkloadKind};
 use crate::model::record::Record;
-use crate::model::timeline::{Phase, Timeline};
+use crate::model::timeline::{Phase, Timeline, Writeback};
 
 use super::dip::{Dip, dips};
 use super::rate::{median, rate};
@@ -29,9 +29,9 @@ pub struct CheckpointFigures {
     pub inside_to_outside: Option<Interval>,
     /// Checkpoints.
     pub checkpoints: usize,
-    /// The median time that a checkpoint took.
+    /// The median time that a checkpoint took, of those that the run's end did not cut short.
     pub checkpoint_ns: Option<f64>,
-    /// The median time that its fsync took.
+    /// The median time that its fsync took, of the same.
     pub fsync_ns: Option<f64>,
     /// The median of the pages that it wrote.
     pub pages: Option<f64>,
@@ -88,13 +88,25 @@ pub fn checkpoint_figures(record: &Record) -> Vec<CheckpointFigures> {
 }
 
 fn figures(target: &str, own: &[&Timeline], raw: &[&Timeline]) -> CheckpointFigures {
-    let phases = || own.iter().flat_map(|line| &line.phases);
-    let checkpoints = || phases().filter_map(|phase| Some((phase, phase.checkpoint?)));
-    let of_checkpoints =
-        |value: fn(&Phase) -> f64| median(checkpoints().map(|(phase, _)| value(phase)).collect());
+    let phases = || {
+        let lines = own.iter();
+        lines.flat_map(|&line| line.phases.iter().map(move |phase| (line, phase)))
+    };
+    let checkpoints =
+        || phases().filter_map(|(line, phase)| Some((line, phase, phase.checkpoint?)));
+    // One that the end cuts short leaves its rest to the fsync, and nobody commits beside that.
+    let whole = |value: fn(&Phase, &Writeback) -> u64| {
+        let whole = checkpoints().filter(|(line, phase, _)| !is_cut_short(line, phase));
+        median(
+            whole
+                .map(|(_, phase, did)| value(phase, &did) as f64)
+                .collect(),
+        )
+    };
     let works = |inside: bool| -> Vec<Work> {
-        let ours = phases().filter(|phase| phase.checkpoint.is_some() == inside);
-        ours.map(work).collect()
+        let ours = phases().filter(|(_, phase)| phase.checkpoint.is_some() == inside);
+        ours.filter_map(|(line, phase)| sample(line, phase))
+            .collect()
     };
     CheckpointFigures {
         target: target.to_owned(),
@@ -104,9 +116,9 @@ fn figures(target: &str, own: &[&Timeline], raw: &[&Timeline]) -> CheckpointFigu
         inside_per_s: rate_per_s(&works(true)),
         inside_to_outside: ratio(&pairs(own)),
         checkpoints: checkpoints().count(),
-        checkpoint_ns: of_checkpoints(|phase| (phase.end_ns - phase.start_ns) as f64),
-        fsync_ns: of_checkpoints(|phase| phase.checkpoint.map_or(0.0, |c| c.fsync_ns as f64)),
-        pages: of_checkpoints(|phase| phase.checkpoint.map_or(0.0, |c| c.pages as f64)),
+        checkpoint_ns: whole(|phase, _| phase.end_ns.saturating_sub(phase.start_ns)),
+        fsync_ns: whole(|_, did| did.fsync_ns),
+        pages: median(checkpoints().map(|(.., did)| did.pages as f64).collect()),
         dips: dip_figures(own),
         steadiness: steadiness(own),
         cpu_busy: cpu_busy(own),
@@ -117,19 +129,40 @@ fn figures(target: &str, own: &[&Timeline], raw: &[&Timeline]) -> CheckpointFigu
     }
 }
 
-fn work(phase: &Phase) -> Work {
+/// What was committed in a phase, in the time of it in which clients committed: the last checkpoint goes
+/// on after they have stopped.
+fn work(line: &Timeline, phase: &Phase) -> Work {
+    let end_ns = phase.end_ns.min(line.elapsed_ns);
     Work {
         amount: phase.ops as f64,
-        elapsed_ns: phase.end_ns.saturating_sub(phase.start_ns) as f64,
+        elapsed_ns: end_ns.saturating_sub(phase.start_ns) as f64,
     }
+}
+
+/// The run's end came before the phase's.
+fn is_cut_short(line: &Timeline, phase: &Phase) -> bool {
+    phase.end_ns > line.elapsed_ns.min(line.duration_ns)
+}
+
+/// The same as [`work`], unless it is a scrap: what the end left of a phase, or of the time between two
+/// checkpoints the second of which was overdue. The jackknife takes each for as good as the others, and
+/// one of a few milliseconds, which moves no total, would make the spread look smaller than it is. A
+/// checkpoint that is that short as a whole is none.
+fn sample(line: &Timeline, phase: &Phase) -> Option<Work> {
+    let work = work(line, phase);
+    let is_whole = phase.checkpoint.is_some() && !is_cut_short(line, phase);
+    (is_whole || work.elapsed_ns >= line.interval_ns as f64).then_some(work)
 }
 
 /// Each checkpoint with the time before it.
 fn pairs(own: &[&Timeline]) -> Vec<(Work, Work)> {
-    let neighbours = own.iter().flat_map(|line| line.phases.windows(2));
+    let neighbours = own.iter().flat_map(|&line| {
+        let pairs = line.phases.windows(2);
+        pairs.map(move |pair| (line, &pair[0], &pair[1]))
+    });
     neighbours
-        .filter(|pair| pair[0].checkpoint.is_none() && pair[1].checkpoint.is_some())
-        .map(|pair| (work(&pair[1]), work(&pair[0])))
+        .filter(|(_, one, other)| one.checkpoint.is_none() && other.checkpoint.is_some())
+        .filter_map(|(line, outside, inside)| Some((sample(line, inside)?, sample(line, outside)?)))
         .collect()
 }
 
@@ -140,10 +173,12 @@ fn repetitions(raw: &[&Timeline], own: &[&Timeline]) -> Vec<(Work, Work)> {
             .phases
             .iter()
             .filter(|phase| phase.checkpoint.is_none());
-        between.map(work).fold(Work::default(), |sum, work| Work {
-            amount: sum.amount + work.amount,
-            elapsed_ns: sum.elapsed_ns + work.elapsed_ns,
-        })
+        between
+            .map(|phase| work(line, phase))
+            .fold(Work::default(), |sum, work| Work {
+                amount: sum.amount + work.amount,
+                elapsed_ns: sum.elapsed_ns + work.elapsed_ns,
+            })
     };
     own.iter()
         .filter_map(|file| {
@@ -210,6 +245,62 @@ mod tests {
         assert!((dips.depth - 0.75).abs() < 1e-9 && (dips.deepest - 0.75).abs() < 1e-9);
         assert_eq!((dips.length_ns, dips.longest_ns), (500e6, 500_000_000));
         assert_eq!(figures.raw, None);
+    }
+
+    /// The same, with a fourth checkpoint half a second before the end that goes on for one second more, as
+    /// the record has it: with the commits until then, and its own end.
+    fn cut_short() -> Timeline {
+        let mut line = line(0);
+        for bin in &mut line.intervals[75..] {
+            bin.ops = 25;
+        }
+        let mut line = with_checkpoints(
+            line,
+            &[(1500, 2000), (3500, 4000), (5500, 6000), (7500, 8000)],
+        );
+        let [.., last, after] = &mut line.phases[..] else {
+            unreachable!("a checkpoint and the time after it");
+        };
+        last.end_ns += 1_000_000_000;
+        last.checkpoint.as_mut().unwrap().fsync_ns *= 3;
+        (after.start_ns, after.end_ns) = (last.end_ns, last.end_ns);
+        line
+    }
+
+    #[test]
+    fn what_goes_on_after_the_last_commit_is_no_time_to_commit_in() {
+        let figures = figures("d0", &[&cut_short()], &[]);
+        let inside = figures.inside_per_s.unwrap();
+        assert!((inside.value - 250.0).abs() < 1e-6, "{inside:?}");
+        let ratio = figures.inside_to_outside.unwrap();
+        assert!((ratio.value - 0.25).abs() < 1e-9, "{ratio:?}");
+        // It counts, and tells nothing of how long one takes.
+        assert_eq!(figures.checkpoints, 4);
+        assert_eq!(figures.checkpoint_ns, Some(500e6));
+        assert_eq!(figures.fsync_ns, Some(500e6));
+    }
+
+    #[test]
+    fn what_the_end_leaves_of_a_phase_is_no_sample_of_it() {
+        // It ends at 8 s, and is counted by tenths of a second.
+        let line = line(0);
+        let counts = |start_ms: u64, end_ms: u64, checkpoint: Option<Writeback>| {
+            let phase = Phase {
+                start_ns: start_ms * 1_000_000,
+                end_ns: end_ms * 1_000_000,
+                ops: 1,
+                checkpoint,
+            };
+            sample(&line, &phase).map(|work| work.elapsed_ns)
+        };
+        let checkpoint = Some(Writeback::default());
+        assert_eq!(counts(7950, 8300, checkpoint), None);
+        assert_eq!(counts(7900, 8300, checkpoint), Some(100e6));
+        assert_eq!(counts(8300, 8300, None), None);
+        assert_eq!(counts(1000, 1050, None), None);
+        assert_eq!(counts(1000, 1100, None), Some(100e6));
+        // That is all that it took.
+        assert_eq!(counts(1000, 1050, checkpoint), Some(50e6));
     }
 
     #[test]

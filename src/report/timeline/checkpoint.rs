@@ -158,6 +158,12 @@ fn notes(figures: &CheckpointFigures) -> Vec<Line> {
             if figures.checkpoints == 1 { "" } else { "s" }
         );
         notes.push(Line::warning(text));
+    } else if figures.outside_per_s.is_none() || figures.inside_per_s.is_none() {
+        let text = format!(
+            "what is {UNKNOWN} has fewer than 3 stretches that are long enough to count commits in: give \
+             a longer --duration, or a longer --checkpoint-interval if one is due before the last has ended"
+        );
+        notes.push(Line::warning(text));
     }
     let raw = figures.raw.as_ref();
     if raw.is_some_and(|raw| raw.raw_to_file.is_none()) {
