@@ -142,8 +142,9 @@ fn mean_ns(total_ms: u64, requests: u64) -> Option<f64> {
 
 /// The device that counts the flushes which the top device is sent. Flushes are counted where the
 /// block layer sequences them (block/blk-flush.c), for whole disks with request queues alone: not
-/// for partitions, nor for bio-based device-mapper and md devices, which send them on. They are
-/// looked for as long as there is just one device below, since several get a flush each.
+/// for partitions, nor for bio-based device-mapper and md devices, which send them on, nor for any other
+/// disk that takes bios. They are looked for as long as there is just one device below, since several get
+/// a flush each.
 fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
     let mut device = stack.first()?;
     loop {
@@ -152,8 +153,11 @@ fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
             DeviceKind::Partition | DeviceKind::Dm | DeviceKind::Md
         );
         // What is dropped above a device counts as zero there, and rightly so.
-        if !sends_on || device.write_cache.as_deref() == Some(WRITE_THROUGH) {
+        if device.write_cache.as_deref() == Some(WRITE_THROUGH) {
             return Some(device.dev);
+        }
+        if !sends_on {
+            return (device.request_queues != Some(false)).then_some(device.dev);
         }
         let [below] = device.lower[..] else {
             return None;
@@ -260,6 +264,22 @@ mod tests {
         old.host.kernel = "5.4.0-150-generic".to_owned();
         assert_eq!(only(&old).flushes_per_write, None);
         assert_eq!(only(&old).flush_device, None);
+    }
+
+    #[test]
+    fn flushes_of_a_disk_that_takes_bios_are_unknown_and_not_zero() {
+        // bcache, drbd, pmem, the head of a multipath NVMe drive: a disk by all but its counters.
+        let mut record = record(Some(FileState::Trunc), PerWrite { flushes: 0, ..NOTE });
+        assert_eq!(only(&record).flushes_per_write, Some(0.0));
+        for device in &mut record.targets[0].stack {
+            device.request_queues = Some(false);
+        }
+        let counted = only(&record);
+        assert_eq!(counted.flushes_per_write, None);
+        assert_eq!((counted.flush_device, counted.flush_mean_ns), (None, None));
+        // As zram, which has no cache to flush: what is dropped above it are no flushes.
+        record.targets[0].stack[1].write_cache = Some(WRITE_THROUGH.to_owned());
+        assert_eq!(only(&record).flushes_per_write, Some(0.0));
     }
 
     #[test]

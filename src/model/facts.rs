@@ -112,6 +112,11 @@ pub struct DeviceFacts {
     pub write_cache: Option<String>,
     /// It takes FUA writes.
     pub fua: Option<bool>,
+    /// It takes requests, which the block layer queues for it. A driver without takes bios alone, as dm,
+    /// bcache, pmem and the head of a multipath NVMe drive do, and counts none of its flushes. None in a
+    /// record that is older than this.
+    #[serde(default)]
+    pub request_queues: Option<bool>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
     /// How it is zoned: `none`, `host-aware` or `host-managed`.

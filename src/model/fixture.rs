@@ -349,6 +349,7 @@ pub(crate) fn stack() -> Vec<DeviceFacts> {
         read_only: Some(false),
         write_cache: Some("write back".to_owned()),
         fua: Some(true),
+        request_queues: Some(true),
         scheduler: Some("none".to_owned()),
         zoned: Some("none".into()),
         dma_alignment_bytes: Some(4),

@@ -42,6 +42,9 @@ pub(super) fn facts(root: &Root, dev: DevId) -> std::io::Result<DeviceFacts> {
         read_only: flag(dir.join("ro")),
         write_cache: text(queue.join("write_cache")),
         fua: flag(queue.join("fua")),
+        // Made for each disk with queues of requests, and no other (blk_mq_sysfs_register() in
+        // block/blk-mq-sysfs.c); `queue` is there for all.
+        request_queues: Some(disk.join("mq").is_dir()),
         scheduler: text(queue.join("scheduler")).map(|choices| chosen(&choices).to_owned()),
         zoned: text(queue.join("zoned")),
         // The file holds a mask: the alignment less one.

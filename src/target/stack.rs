@@ -174,8 +174,10 @@ mod tests {
         tree.file("sys/devices/block/sda/sda1/partition", "1");
         tree.file("sys/devices/block/sda/sda1/start", "64");
         tree.file("sys/devices/block/sda/queue/logical_block_size", "512\n");
+        tree.file("sys/devices/block/sda/mq/0/nr_tags", "32\n");
         tree.device("virtual/block/dm-0", "253:0", 900);
         tree.file("sys/devices/virtual/block/dm-0/dm/name", "vg-root\n");
+        tree.file("sys/devices/virtual/block/dm-0/queue/rotational", "0\n");
         tree.below("virtual/block/dm-0", "block/sda/sda1");
         let stack = stack(&tree.root(), dev("253:0")).unwrap();
         assert_eq!(names_of(&stack), ["dm-0", "sda1", "sda"]);
@@ -186,6 +188,9 @@ mod tests {
         assert_eq!(stack[1].partition_start_bytes, Some(32_768));
         assert_eq!(stack[1].logical_block_bytes, Some(512));
         assert_eq!(stack[2].serial, None);
+        // A volume takes bios; a partition is queued for as its disk is.
+        let queued: Vec<_> = stack.iter().map(|device| device.request_queues).collect();
+        assert_eq!(queued, [Some(false), Some(true), Some(true)]);
     }
 
     #[test]

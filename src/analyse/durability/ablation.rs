@@ -46,11 +46,12 @@ pub fn costs(record: &Record) -> Vec<Cost> {
         .filter(|cell| cell.spec.axes.method != Method::None && cell.ops > 0)
         .map(|cell| {
             let bare = bare_of(record, cell);
+            let target = record.targets.iter().find(|of| of.id == cell.spec.target);
             Cost {
                 cell: cell.spec.id.clone(),
                 bare_cell: bare.map(|bare| bare.spec.id.clone()),
                 p50_cost_ns: bare.and_then(|bare| compare(bare, cell).p50_delta_ns),
-                flushes_per_op: flushes_per_op(cell),
+                flushes_per_op: flushes_per_op(cell, target),
             }
         })
         .collect()
@@ -70,12 +71,18 @@ fn bare_of<'a>(record: &'a Record, cell: &Cell) -> Option<&'a Cell> {
 }
 
 /// What the device of the stack that counts the most flushes counted: a partition counts none, its
-/// disk does (Documentation/block/stat.rst).
-fn flushes_per_op(cell: &Cell) -> Option<f64> {
+/// disk does (Documentation/block/stat.rst), unless it takes bios and no requests.
+fn flushes_per_op(cell: &Cell, target: Option<&Target>) -> Option<f64> {
+    let stack = target.map_or(&[][..], |target| &target.stack);
+    let counts_any = |dev: &DevId| {
+        let facts = stack.iter().find(|facts| facts.dev == *dev);
+        facts.is_none_or(|facts| facts.request_queues != Some(false))
+    };
     let devices: Vec<DevId> = cell
         .slices
         .iter()
         .flat_map(|slice| slice.devices.iter().map(|device| device.dev))
+        .filter(counts_any)
         .collect();
     let count = |dev: DevId| {
         let counted = cell.slices.iter().flat_map(|slice| &slice.devices);

@@ -206,6 +206,23 @@ fn flushes_that_the_kernel_sends_and_does_not_count_are_suspicious() {
 }
 
 #[test]
+fn a_disk_that_takes_bios_has_no_count_of_flushes() {
+    let mut record = record(HONEST);
+    for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
+        for device in &mut slice.devices {
+            device.counted.flushes = 0;
+        }
+    }
+    let each = |record: &Record| costs(record).pop().unwrap().flushes_per_op;
+    assert_eq!(each(&record), Some(0.0));
+    for device in &mut record.targets[0].stack {
+        device.request_queues = Some(false);
+    }
+    assert_eq!(each(&record), None);
+    assert_eq!(verdict(&record, Question::FlushSent), Verdict::NotTestable);
+}
+
+#[test]
 fn more_syncs_than_a_disk_turns_contradict_the_platter() {
     let mut record = record(HONEST);
     record.durability.as_mut().unwrap().rpm = Some(7200);

@@ -3,7 +3,7 @@
 use crate::model::cell::{FileState, Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Handed, Slice};
-use crate::model::trace::{Phase, Traced};
+use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};
 
 use super::{Case, Explanation, Kind, MATTERS, cells_of, name, quoted, typical};
@@ -36,7 +36,7 @@ pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
                 .is_some_and(|flushes| flushes < NO_FLUSHES)
             && is_volatile
             && match &cell.traced {
-                Some(traced) if fua_requests(traced) > 0 => false,
+                Some(traced) if fua_requests(traced) > 0 || shows_flushes(traced) => false,
                 Some(traced) if shows_all(traced) => true,
                 _ => option.is_some() || !has_fua,
             }
@@ -114,6 +114,12 @@ fn slices_alone(cell: &Cell, dev: DevId) -> usize {
 
 fn fua_requests(traced: &Traced) -> u64 {
     traced.classes.iter().map(|class| class.fua_requests).sum()
+}
+
+/// There were flushes, whatever the device counted: not every driver counts any.
+fn shows_flushes(traced: &Traced) -> bool {
+    let of = traced.classes.iter().filter(|of| of.class == Class::Flush);
+    of.map(|of| of.requests).sum::<u64>() as f64 > NO_FLUSHES * traced.ops as f64
 }
 
 /// As many requests were traced as there were writes, so that what none of them shows was not there.

@@ -261,7 +261,14 @@ fn a_cache_that_nobody_flushes_is_a_danger_and_comes_first() {
         Kind::Danger,
         &["0 flushes per write and without FUA", "sends none"],
     );
-    for harmless in [seen(100, 1), seen(99, 0)] {
+    let mut flushed = seen(100, 0);
+    flushed.classes.push(ClassTraffic {
+        class: Class::Flush,
+        requests: 1,
+        fua_requests: 0,
+        bytes: 0,
+    });
+    for harmless in [seen(100, 1), seen(99, 0), flushed] {
         traced.cells[0].traced = Some(harmless);
         assert_eq!(find(&traced, "A power failure"), None);
     }
