@@ -387,7 +387,7 @@ fn a_device_of_known_speed_gets_the_verdicts_that_it_deserves() {
         let claim = |bound: &str| {
             format!(
                 "[[claim]]\nname = 'n'\npattern = 'rand'\nsize = '4k'\nqueue_depth = 4\n\
-                 state = 'any'\n{bound}\n"
+                 jobs = 1\nstate = 'any'\n{bound}\n"
             )
         };
         let at_least = claim(&format!("at_least = {{ iops = {least} }}"));

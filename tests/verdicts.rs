@@ -78,6 +78,7 @@ fn claimed(seed: u64, pace: &Pace, state: DriveState, bound: Bound) -> Record {
             pattern: Some(axes.pattern),
             size_bytes: Some(axes.size_bytes),
             queue_depth: Some(axes.queue_depth),
+            jobs: Some(axes.jobs),
             state: Some(state),
             ..Conditions::default()
         },

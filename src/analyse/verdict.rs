@@ -254,13 +254,17 @@ impl Case<'_> {
     /// The bound is not met: that fails the claim, unless it leaves open under which conditions.
     fn misses(&self, bound: &Bound) -> (Outcome, Option<String>) {
         let fresh = self.validation.purged;
-        let open = open_conditions(&self.claim.conditions, bound.figure, fresh);
+        let axes = self.cell.map(|cell| &cell.spec.axes);
+        let open = axes.map_or_else(Vec::new, |axes| {
+            open_conditions(&self.claim.conditions, axes, bound.figure, fresh)
+        });
         if open.is_empty() || self.validation.as_if {
             return (Outcome::Fails, None);
         }
         let how = match open.as_slice() {
             ["state"] => "; --purge measures the drive at its best",
             list if list.contains(&"queue depth") => "; try others with --queue-depth",
+            ["jobs"] => "; try others with a claims file that says how many",
             _ => "",
         };
         let reason = format!(

@@ -134,20 +134,29 @@ pub fn cell_differs(conditions: &Conditions, axes: &Axes, device_bytes: u64) -> 
     differs
 }
 
-/// Conditions that a claim leaves open and that may be why its bound was not reached: the vendor
-/// could name others under which it is. `fresh`: the drive was purged, which no state betters.
-pub fn open_conditions(conditions: &Conditions, figure: Figure, fresh: bool) -> Vec<&'static str> {
+/// Conditions that a claim leaves open and that may be why its bound was not reached by writes of these
+/// axes: the vendor could name others under which it is. `fresh`: the drive was purged, which no state
+/// betters.
+pub fn open_conditions(
+    conditions: &Conditions,
+    axes: &Axes,
+    figure: Figure,
+    fresh: bool,
+) -> Vec<&'static str> {
     let mut open = Vec::new();
     if conditions.size_bytes.is_none() {
         open.push("size");
     }
-    // Of latencies, a queue depth of 1 is the best for the claim; of rates, the sequential pattern.
-    if figure.is_latency() {
-        if conditions.pattern.is_none() {
-            open.push("pattern");
-        }
-    } else if conditions.queue_depth.is_none() {
+    // Of latencies, one write in flight is the best for the claim; of rates, the sequential pattern.
+    if figure.is_latency() && conditions.pattern.is_none() {
+        open.push("pattern");
+    }
+    let more_helps = !figure.is_latency();
+    if conditions.queue_depth.is_none() && (more_helps || axes.queue_depth > 1) {
         open.push("queue depth");
+    }
+    if conditions.jobs.is_none() && (more_helps || axes.jobs > 1) {
+        open.push("jobs");
     }
     if conditions.state.is_none() && !fresh {
         open.push("state");

@@ -200,7 +200,28 @@ fn a_claim_that_leaves_its_conditions_open_is_not_refuted_by_others() {
         Outcome::Fails,
         "",
     );
+    // It isn't with more, which were asked for.
+    let mut deep = record(open.clone(), at_most(Figure::MeanNs, 18e3));
+    deep.cells[0].spec.axes.queue_depth = 32;
+    is(&deep, Outcome::NotComparable, "queue depth");
+    open.queue_depth = Some(32);
+    let mut deep = record(open.clone(), at_most(Figure::MeanNs, 18e3));
+    deep.cells[0].spec.axes.queue_depth = 32;
+    is(&deep, Outcome::Fails, "");
     open.queue_depth = Some(1);
+    // A processor may be what keeps one job from the rate, and no latency.
+    open.jobs = None;
+    is(
+        &record(open.clone(), at_least(60e3)),
+        Outcome::NotComparable,
+        "leaves open: jobs; try others with a claims file",
+    );
+    is(
+        &record(open.clone(), at_most(Figure::MeanNs, 18e3)),
+        Outcome::Fails,
+        "",
+    );
+    open.jobs = Some(1);
     open.state = None;
     let mut record = record(open, at_least(60e3));
     is(&record, Outcome::NotComparable, "--purge");

@@ -18,6 +18,7 @@ fn claim(name: &str, capacity_gb: Option<u64>, bound: Bound) -> Claim {
         conditions: Conditions {
             size_bytes: Some(4096),
             queue_depth: Some(1),
+            jobs: Some(1),
             state: Some(DriveState::Any),
             ..Conditions::default()
         },
