@@ -32,7 +32,9 @@ pub fn phases(requests: &[Request], reads: &[Read], ops: &[OpTime]) -> Anatomy {
             }
             let rest = &spans[begin..];
             let end = rest.partition_point(|span| span.start_ns < op.end_ns);
-            divide(op, &rest[..end])
+            // One that goes on keeps in those that began after it and are over.
+            let at_device = rest[..end].iter().filter(|span| span.end_ns > op.start_ns);
+            divide(op, &at_device.copied().collect::<Vec<Span>>())
         })
         .collect();
     summarise(&divided)
@@ -203,7 +205,7 @@ fn divide(op: &OpTime, spans: &[Span]) -> Vec<Stretch> {
 /// ended in.
 fn give_bytes(op: &OpTime, spans: &[Span], stretches: &mut [Stretch]) {
     for span in spans {
-        if span.end_ns > op.end_ns || span.end_ns <= op.start_ns {
+        if span.end_ns > op.end_ns {
             continue;
         }
         let end_ns = span.end_ns - op.start_ns;

@@ -122,6 +122,27 @@ fn somebody_elses_request_hides_behind_our_own_and_begins_nothing() {
 }
 
 #[test]
+fn what_was_over_before_a_write_begins_nothing_in_it() {
+    // A write of somebody else's goes on from the first of two writes into the second.
+    let requests = [
+        request(Class::Other, 2, 42, 512),
+        request(Class::Data, 5, 30, 4096),
+        request(Class::Data, 45, 60, 4096),
+    ];
+    // The typical one of two is the shorter.
+    let found = phases(&requests, &[], &[op(0, 35), op(40, 70)]);
+    assert_eq!(
+        told(&found.typical),
+        [
+            (Phase::OtherWrite, 0, 2, 512),
+            (Phase::Submit, 2, 5, 0),
+            (Phase::DataWrite, 5, 20, 4096),
+            (Phase::Return, 20, 30, 0),
+        ]
+    );
+}
+
+#[test]
 fn what_a_write_reads_first_is_named_and_hides_behind_its_own_requests() {
     let requests = [
         request(Class::Data, 20, 30, 4096),
