@@ -282,6 +282,11 @@ fn dirty_bytes(record: &Record, target: &Target, costs: &[Cost]) -> Finding {
 
 fn fua(record: &Record, target: &Target, told: &Durability, costs: &[Cost]) -> Finding {
     let untestable = |why: &str| not_testable(Question::Fua, why);
+    // The block layer takes FUA from a write, as it drops flushes (submit_bio_noacct() in
+    // block/blk-core.c).
+    if is_write_back(target) == Some(false) {
+        return untestable("the kernel takes the device for write through and sends no FUA");
+    }
     match target.stack.first().and_then(|device| device.fua) {
         Some(true) => {}
         Some(false) => {

@@ -180,17 +180,28 @@ fn the_drives_own_word_on_its_cache_counts() {
 
 #[test]
 fn without_a_flush_nothing_can_be_said_of_it() {
-    let mut record = record(HONEST);
+    let mut record = record(Device {
+        fua: 19e3,
+        ..HONEST
+    });
+    assert_eq!(verdict(&record, Question::Fua), Verdict::Suspicious);
     record.targets[0].stack[0].write_cache = Some("write through".to_owned());
     assert_eq!(verdict(&record, Question::VolatileCache), Verdict::Declared);
-    for question in [Question::FlushSent, Question::Flush, Question::DirtyBytes] {
+    for question in [
+        Question::FlushSent,
+        Question::Flush,
+        Question::DirtyBytes,
+        Question::Fua,
+    ] {
         assert_eq!(
             verdict(&record, question),
             Verdict::NotTestable,
             "{question}"
         );
     }
-    record.targets[0].stack[0].fua = Some(false);
+    let stack = &mut record.targets[0].stack;
+    stack[0].write_cache = Some("write back".to_owned());
+    stack[0].fua = Some(false);
     assert_eq!(verdict(&record, Question::Fua), Verdict::NotTestable);
 }
 
