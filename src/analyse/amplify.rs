@@ -132,7 +132,7 @@ fn amplification(cell: &Cell, target: &Target, counts_flushes: bool) -> Option<A
         flush_mean_ns: flushed
             .and_then(|flushed| mean_ns(flushed.counted.flush_ms, flushed.counted.flushes)),
         reads_per_byte: (sums.counted.read_sectors * SECTOR_BYTES) as f64 / sums.bytes as f64,
-        foreign: foreign(cell, &target.stack),
+        foreign: foreign(cell, target),
     })
 }
 

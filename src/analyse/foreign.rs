@@ -1,7 +1,7 @@
 //! Others' I/O on the disks below a target, by the kernel's counters alone.
 //!
 //! Two things can be held against each other. A disk counts all that its partitions do, so what it
-//! counts beyond one of them is others'. And a raw device takes each byte of a synchronous direct
+//! counts beyond those that are the target's is others'. And a raw device takes each byte of a synchronous direct
 //! write just once. Other devices of a stack can't be held against those below them: what a loop
 //! device writes to its file is more by the time that it has gone through that file's filesystem, and
 //! so with the copies, checksums and logs of md and device-mapper.
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::cell::{Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
-use crate::model::record::Cell;
+use crate::model::record::{Cell, Target};
 use crate::model::traffic::BlockStat;
 use crate::model::units::SECTOR_BYTES;
 
@@ -19,51 +19,99 @@ use crate::model::units::SECTOR_BYTES;
 pub struct Foreign {
     /// The disk; or the raw device that the cell wrote.
     pub device: DevId,
-    /// The partition of it that is the target's: what didn't go there is others'. None where it is
-    /// what the cell itself didn't write.
-    pub outside: Option<DevId>,
+    /// The partitions of it that are the target's: what didn't go there, or to the journal of the
+    /// target's filesystem, is others'. Empty where it is what the cell itself didn't write.
+    pub outside: Vec<DevId>,
     /// Bytes that others wrote.
     pub written_bytes: u64,
     /// Bytes that others read; the run reads nothing while it measures.
     pub read_bytes: u64,
-    /// Both, per byte written to the partition, or by the cell.
+    /// Both, per byte written to the partitions, or by the cell.
     pub share: f64,
     /// The other partition that most of it went to, as far as it went to any.
     pub neighbour: Option<String>,
 }
 
 /// The most of it, where the target lies on several disks.
-pub(super) fn foreign(cell: &Cell, stack: &[DeviceFacts]) -> Option<Foreign> {
-    let on_disks = stack.iter().filter_map(|device| on_disk(cell, device));
-    let beside = stack.first().and_then(|top| beside_own(cell, top.dev));
+pub(super) fn foreign(cell: &Cell, target: &Target) -> Option<Foreign> {
+    let mut disks: Vec<DevId> = target.stack.iter().filter_map(disk_of).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    let on_disks = disks.iter().filter_map(|&disk| on_disk(cell, target, disk));
+    let beside = target.stack.first();
+    let beside = beside.and_then(|top| beside_own(cell, top.dev));
     on_disks
         .chain(beside)
         .max_by(|one, other| one.share.total_cmp(&other.share))
 }
 
-/// What the disk of a partition did beyond it.
-fn on_disk(cell: &Cell, partition: &DeviceFacts) -> Option<Foreign> {
-    let (DeviceKind::Partition, &[disk]) = (partition.kind, &partition.lower[..]) else {
-        return None;
-    };
-    let mut own = BlockStat::default();
-    let mut all = BlockStat::default();
-    for slice in &cell.slices {
-        let of = |dev| slice.devices.iter().find(|one| one.dev == dev);
-        if let Some((one, disk)) = of(partition.dev).zip(of(disk)) {
-            own = own.plus(&one.counted);
-            all = all.plus(&disk.counted);
+/// The disk of a partition.
+fn disk_of(device: &DeviceFacts) -> Option<DevId> {
+    match (device.kind, &device.lower[..]) {
+        (DeviceKind::Partition, &[disk]) => Some(disk),
+        _ => None,
+    }
+}
+
+/// Where the target's filesystem has a journal elsewhere.
+pub(super) enum Elsewhere {
+    /// It has none there.
+    No,
+    /// On this device.
+    On(DevId),
+    /// That is not known.
+    Somewhere,
+}
+
+impl Elsewhere {
+    pub(super) fn of(target: &Target) -> Elsewhere {
+        let journal = target.mount.as_ref().and_then(|m| m.journal.as_ref());
+        match journal.filter(|journal| journal.external == Some(true)) {
+            None => Elsewhere::No,
+            Some(journal) => journal.device.map_or(Elsewhere::Somewhere, Elsewhere::On),
         }
     }
-    let written_bytes = bytes(all.write_sectors.saturating_sub(own.write_sectors));
-    let read_bytes = bytes(all.read_sectors.saturating_sub(own.read_sectors));
+}
+
+/// What a disk did beyond the target's partitions of it. Several may be its own: members of a volume or
+/// of an array, or the journal's.
+fn on_disk(cell: &Cell, target: &Target, disk: DevId) -> Option<Foreign> {
+    let journal = match Elsewhere::of(target) {
+        Elsewhere::No => None,
+        Elsewhere::On(device) => Some(device),
+        Elsewhere::Somewhere => return None,
+    };
+    let is_own = |device: &&DeviceFacts| disk_of(device) == Some(disk);
+    let own: Vec<DevId> = target.stack.iter().filter(is_own).map(|d| d.dev).collect();
+    let mut written_sectors = 0;
+    let mut ours = BlockStat::default();
+    let mut all = BlockStat::default();
+    for slice in &cell.slices {
+        let of = |dev: DevId| slice.devices.iter().find(|one| one.dev == dev);
+        let parts: Option<Vec<_>> = own.iter().map(|&dev| of(dev)).collect();
+        let Some((parts, disk)) = parts.zip(of(disk)) else {
+            continue;
+        };
+        all = all.plus(&disk.counted);
+        for part in parts {
+            written_sectors += part.counted.write_sectors;
+            ours = ours.plus(&part.counted);
+        }
+        // A neighbour that isn't there was idle.
+        let mut neighbours = slice.neighbours.iter();
+        if let Some(journal) = neighbours.find(|one| Some(one.dev) == journal) {
+            ours = ours.plus(&journal.counted);
+        }
+    }
+    let written_bytes = bytes(all.write_sectors.saturating_sub(ours.write_sectors));
+    let read_bytes = bytes(all.read_sectors.saturating_sub(ours.read_sectors));
     Some(Foreign {
         device: disk,
-        outside: Some(partition.dev),
+        outside: own,
         written_bytes,
         read_bytes,
-        share: share(written_bytes + read_bytes, bytes(own.write_sectors))?,
-        neighbour: busiest_neighbour(cell),
+        share: share(written_bytes + read_bytes, bytes(written_sectors))?,
+        neighbour: busiest_neighbour(cell, journal),
     })
 }
 
@@ -86,7 +134,7 @@ fn beside_own(cell: &Cell, device: DevId) -> Option<Foreign> {
     let read_bytes = bytes(all.read_sectors);
     Some(Foreign {
         device,
-        outside: None,
+        outside: Vec::new(),
         written_bytes,
         read_bytes,
         share: share(written_bytes + read_bytes, own_bytes)?,
@@ -102,9 +150,10 @@ fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_BYTES
 }
 
-fn busiest_neighbour(cell: &Cell) -> Option<String> {
+fn busiest_neighbour(cell: &Cell, journal: Option<DevId>) -> Option<String> {
     let mut sums: Vec<(&str, u64)> = Vec::new();
-    for neighbour in cell.slices.iter().flat_map(|slice| &slice.neighbours) {
+    let neighbours = cell.slices.iter().flat_map(|slice| &slice.neighbours);
+    for neighbour in neighbours.filter(|one| Some(one.dev) != journal) {
         let sectors = neighbour.counted.write_sectors + neighbour.counted.read_sectors;
         match sums.iter_mut().find(|(name, _)| *name == neighbour.name) {
             Some((_, sum)) => *sum += sectors,
@@ -121,6 +170,7 @@ mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::{Builder, DISK, PARTITION, PerWrite};
     use crate::model::record::{BaselineKind, Record};
+    use crate::model::traffic::DeviceTraffic;
     use crate::model::traffic::NeighbourTraffic;
 
     /// 1000 writes of 4 KiB, which put 40 KiB each on the device.
@@ -140,7 +190,7 @@ mod tests {
     }
 
     fn only(record: &Record) -> Option<Foreign> {
-        foreign(&record.cells[0], &record.targets[0].stack)
+        foreign(&record.cells[0], &record.targets[0])
     }
 
     /// Adds to what the disk counted in each slice, through a partition of this name if any.
@@ -176,7 +226,7 @@ mod tests {
         let foreign = only(&record).unwrap();
         let told = (foreign.written_bytes, foreign.read_bytes);
         assert_eq!(told, (81_920, 10_240));
-        assert_eq!((foreign.device, foreign.outside), (DISK, Some(PARTITION)));
+        assert_eq!((foreign.device, foreign.outside), (DISK, vec![PARTITION]));
         assert_eq!(foreign.share, 92_160.0 / 40_960_000.0);
         assert_eq!(foreign.neighbour, None);
     }
@@ -210,12 +260,78 @@ mod tests {
         assert_eq!(only(&record), None);
     }
 
+    /// Another partition of the disk.
+    const OTHER: DevId = DevId {
+        major: 259,
+        minor: 3,
+    };
+
+    /// The disk counts as much again as the partition does, which is what the other one counted.
+    fn counted_twice(record: &mut Record) -> BlockStat {
+        let first = record.cells[0].slices[0].devices[0].counted;
+        for slice in &mut record.cells[0].slices {
+            let disk = slice.devices.iter_mut().find(|device| device.dev == DISK);
+            let disk = disk.unwrap();
+            disk.counted = disk.counted.plus(&first);
+        }
+        first
+    }
+
+    #[test]
+    fn two_partitions_of_a_disk_that_are_the_targets_are_no_others() {
+        let mut record = record(Some(FileState::Trunc));
+        let counted = counted_twice(&mut record);
+        let told = only(&record).unwrap();
+        assert_eq!((told.share, told.outside), (1.0, vec![PARTITION]));
+        // Both are members of a volume.
+        for slice in &mut record.cells[0].slices {
+            slice.devices.push(DeviceTraffic {
+                dev: OTHER,
+                counted,
+            });
+        }
+        let stack = &mut record.targets[0].stack;
+        let mut other = stack[0].clone();
+        other.dev = OTHER;
+        stack.insert(1, other);
+        let told = only(&record).unwrap();
+        assert_eq!((told.share, told.outside), (0.0, vec![PARTITION, OTHER]));
+        disturb(&mut record, 16, 0, None);
+        let told = only(&record).unwrap();
+        assert_eq!((told.written_bytes, told.share), (81_920, 0.001));
+    }
+
+    #[test]
+    fn a_journal_on_another_partition_of_the_disk_is_no_others() {
+        let mut record = record(Some(FileState::Trunc));
+        let counted = counted_twice(&mut record);
+        for slice in &mut record.cells[0].slices {
+            slice.neighbours.push(NeighbourTraffic {
+                name: "nvme0n1p3".to_owned(),
+                dev: OTHER,
+                counted,
+            });
+        }
+        assert_eq!(only(&record).unwrap().share, 1.0);
+        let mut lie = |device| {
+            let mount = record.targets[0].mount.as_mut().unwrap();
+            let journal = mount.journal.as_mut().unwrap();
+            (journal.external, journal.device) = (Some(true), device);
+            only(&record)
+        };
+        let told = lie(Some(OTHER)).unwrap();
+        assert_eq!((told.share, told.neighbour), (0.0, None));
+        // On another disk.
+        assert_eq!(lie(Some(DISK)).unwrap().share, 1.0);
+        assert_eq!(lie(None), None);
+    }
+
     #[test]
     fn a_raw_devices_bytes_beyond_its_own_are_others() {
         let mut record = record(None);
         let foreign = only(&record).unwrap();
         assert_eq!(foreign.written_bytes, 1000 * (36 << 10));
-        assert_eq!((foreign.device, foreign.outside), (PARTITION, None));
+        assert_eq!((foreign.device, foreign.outside), (PARTITION, vec![]));
         record.targets[0].stack.remove(1);
         let top = &mut record.targets[0].stack[0];
         (top.kind, top.lower) = (DeviceKind::Disk, Vec::new());

@@ -261,6 +261,7 @@ mod tests {
             mode: Some("journal".into()),
             size_bytes: None,
             external: None,
+            device: None,
         });
         assert!(journals_data(&mount));
     }

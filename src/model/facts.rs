@@ -196,6 +196,9 @@ pub struct JournalFacts {
     pub size_bytes: Option<u64>,
     /// It lies on another device.
     pub external: Option<bool>,
+    /// On which, if that is known. None in a record that is older than this.
+    #[serde(default)]
+    pub device: Option<DevId>,
 }
 
 /// The machine that a record comes from.

@@ -389,6 +389,7 @@ pub(crate) fn mount(path: &str) -> MountFacts {
             mode: Some("ordered".to_owned()),
             size_bytes: Some(128 << 20),
             external: Some(false),
+            device: None,
         }),
     }
 }

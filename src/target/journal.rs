@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::stack::device_node;
@@ -23,6 +23,7 @@ pub(super) fn journal(root: &Root, mount: &MountFacts, dir: &Path) -> Option<Jou
                 mode: None,
                 size_bytes: Some(log.size_bytes),
                 external: Some(log.external),
+                device: log_device(root, mount).filter(|_| log.external),
             }),
         _ => None,
     }
@@ -59,8 +60,21 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
                 _ => None,
             },
             external: on_disk.map(|journal| journal == ExtJournal::External),
+            device: match on_disk {
+                Some(ExtJournal::External) => external_journal(root, mount),
+                _ => None,
+            },
         }),
     }
+}
+
+/// The device of an XFS's log, which is an option of the mount where it is another one (xfs(5)).
+fn log_device(root: &Root, mount: &MountFacts) -> Option<DevId> {
+    let options = mount.options.iter();
+    let mut named = options.filter_map(|option| option.strip_prefix("logdev=/dev/"));
+    let node = fs::metadata(root.dev.join(named.next()?)).ok()?;
+    let is_block = node.file_type().is_block_device();
+    is_block.then(|| DevId::from_dev(node.rdev()))
 }
 
 /// The device that an ext filesystem has its journal on, if that is another one and both can be read.
@@ -107,6 +121,7 @@ fn absent() -> JournalFacts {
         mode: Some("none".into()),
         size_bytes: None,
         external: None,
+        device: None,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::model::trace::Class;
 use crate::model::units::{digits3, show_amount, show_percent};
 
 use super::{Case, Explanation, Kind, MATTERS, name, typical};
-use crate::analyse::foreign::Foreign;
+use crate::analyse::foreign::{Elsewhere, Foreign};
 
 /// What others did while a cell ran.
 struct Others {
@@ -23,7 +23,7 @@ const ANYBODY: &str = "They may be other programs or the filesystem's own backgr
 /// Others used the disk meanwhile.
 pub(super) fn foreign_io(case: &Case<'_>) -> Option<Explanation> {
     let of = |cell| {
-        traced_others(cell)
+        traced_others(case, cell)
             .into_iter()
             .chain(counted_others(case, cell))
     };
@@ -66,28 +66,34 @@ fn counted_others(case: &Case<'_>, cell: &Cell) -> Option<Others> {
     }
     let done = parts.join(" and ");
     let share = foreign.share;
-    Some(match foreign.outside {
-        None => Others {
+    Some(match &foreign.outside[..] {
+        [] => Others {
             what: done,
             share,
             of: "its own writes' bytes".to_owned(),
             may_be: ANYBODY,
         },
-        Some(partition) => Others {
-            what: format!("{done} {}", place(case, foreign, partition)),
+        partitions => Others {
+            what: format!("{done} {}", place(case, foreign)),
             share,
-            of: format!("what was written to {}", device_name(case, partition)),
+            of: format!("what was written to {}", names(case, partitions)),
             may_be: "The figures include waiting for them.",
         },
     })
 }
 
 /// `on sda outside sda2, most of it on sda3`
-fn place(case: &Case<'_>, foreign: &Foreign, partition: DevId) -> String {
+fn place(case: &Case<'_>, foreign: &Foreign) -> String {
     let disk = device_name(case, foreign.device);
     let most = foreign.neighbour.as_ref();
     let most = most.map_or_else(String::new, |name| format!(", most of it on {name}"));
-    format!("on {disk} outside {}{most}", device_name(case, partition))
+    format!("on {disk} outside {}{most}", names(case, &foreign.outside))
+}
+
+/// `sda2`, or `sda2 and sda3`
+fn names(case: &Case<'_>, devices: &[DevId]) -> String {
+    let names: Vec<String> = devices.iter().map(|&dev| device_name(case, dev)).collect();
+    names.join(" and ")
 }
 
 fn device_name(case: &Case<'_>, dev: DevId) -> String {
@@ -95,8 +101,18 @@ fn device_name(case: &Case<'_>, dev: DevId) -> String {
     device.map_or_else(|| dev.to_string(), |device| device.name.clone())
 }
 
-fn traced_others(cell: &Cell) -> Option<Others> {
+fn traced_others(case: &Case<'_>, cell: &Cell) -> Option<Others> {
     let traced = cell.traced.as_ref()?;
+    // What goes to the disk beyond the target's partition is classed as others', its journal too.
+    let mut neighbours = cell.slices.iter().flat_map(|slice| &slice.neighbours);
+    let may_be_journal = match Elsewhere::of(case.target) {
+        Elsewhere::No => false,
+        Elsewhere::On(device) => neighbours.any(|one| one.dev == device),
+        Elsewhere::Somewhere => true,
+    };
+    if may_be_journal {
+        return None;
+    }
     let others = traced
         .classes
         .iter()
@@ -120,7 +136,7 @@ pub(super) fn reads(case: &Case<'_>) -> Option<Explanation> {
         let is_told = counted
             .foreign
             .as_ref()
-            .is_some_and(|foreign| foreign.outside.is_none());
+            .is_some_and(|foreign| foreign.outside.is_empty());
         !is_told && counted.reads_per_byte > MATTERS
     });
     let (cell, counted) = found

@@ -309,6 +309,7 @@ fn a_file_that_grows_without_its_size_is_a_danger() {
             mode: None,
             size_bytes: None,
             external,
+            device: None,
         };
         record.targets[0].mount.as_mut().unwrap().journal = Some(journal);
         record

@@ -76,6 +76,13 @@ fn others_io_is_told_by_the_trace() {
         bytes: 40960,
     });
     says(&record, Kind::Fact, &["40.0 KiB traced", "10 %"]);
+    // They may be the journal's, where that lies somewhere else.
+    let mount = record.targets[0].mount.as_mut().unwrap();
+    mount.journal.as_mut().unwrap().external = Some(true);
+    assert_eq!(find(&record, "Others used"), None);
+    let mount = record.targets[0].mount.as_mut().unwrap();
+    mount.journal.as_mut().unwrap().device = Some(DISK);
+    says(&record, Kind::Fact, &["40.0 KiB traced", "10 %"]);
 }
 
 /// A record of 4 KiB cells, overwrite and append, in which these were counted for each write.
