@@ -55,6 +55,24 @@ fn every_state_is_measured_on_every_filesystem_and_nothing_is_left() {
 }
 
 #[test]
+fn who_has_switched_copy_on_write_off_is_not_told_to() {
+    needs_root!();
+    let mount = mounted("btrfs");
+    for (flag, is_off) in [("-C", false), ("+C", true)] {
+        system("chattr", &[flag, mount.dir()]);
+        let (ran, record) = Program::new().measure(&file_args(mount.dir(), &["--sizes", "4k"]));
+        let ran = ran.exits(0);
+        assert_eq!(record["targets"][0]["nocow"], is_off);
+        assert_ne!(
+            ran.stdout.contains("copies on write"),
+            is_off,
+            "{}",
+            ran.stdout
+        );
+    }
+}
+
+#[test]
 fn every_method_and_engine_works_on_a_file() {
     needs_root!();
     let mount = mounted("ext4");

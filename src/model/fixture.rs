@@ -91,6 +91,7 @@ impl Builder {
             stack: stack(),
             mount: None,
             buffered: None,
+            nocow: None,
             content: None,
             baseline: None,
             variant: None,
@@ -112,6 +113,7 @@ impl Builder {
             stack: stack(),
             mount: Some(mount(path)),
             buffered: None,
+            nocow: None,
             content: None,
             baseline: Some(Baseline {
                 kind,

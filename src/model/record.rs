@@ -160,6 +160,10 @@ pub struct Target {
     pub mount: Option<MountFacts>,
     /// A directory's writes went through the page cache although O_DIRECT was asked for: why.
     pub buffered: Option<String>,
+    /// A directory's scratch files are overwritten in place, where the filesystem copies others on write
+    /// (`chattr +C`). None where no file told, and in a record that is older than this.
+    #[serde(default)]
+    pub nocow: Option<bool>,
     /// What a preserved device held, and so was written with.
     pub content: Option<Content>,
     /// What a directory's cells are compared with, in a run that compares.

@@ -24,6 +24,7 @@ pub fn add_failed(record: &mut Record, variant: Variant) {
         stack: Vec::new(),
         mount: None,
         buffered: None,
+        nocow: None,
         content: None,
         baseline: None,
         variant: Some(variant),

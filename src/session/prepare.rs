@@ -8,6 +8,7 @@ use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
 use crate::model::record::{BaselineKind, Level, Note, Record};
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
+use crate::sys::ioctl;
 use crate::sys::root::Root;
 
 use super::baseline::{DEVICE, no_baseline};
@@ -135,6 +136,9 @@ fn prepare_directory(
         scratch.lay_out(file_state, files, bytes, record.run.seed, stop)?;
     }
     record.targets[index].buffered = ignores_direct(&scratch, &specs, mount)?;
+    let first = scratch.all().first();
+    let first = first.and_then(|file| file.open_as_is().ok());
+    record.targets[index].nocow = first.and_then(|file| ioctl::is_nocow(&file).ok());
     record.notes.extend(grows_buffered(id, &specs, mount));
     let mut places = Vec::new();
     if wants_extents {

@@ -18,6 +18,7 @@ const FS_IOC_SETFLAGS: libc::Ioctl = 0x4008_6602;
 const FS_IOC_FSGETXATTR: libc::Ioctl = 0x801C_581F;
 const FS_IMMUTABLE_FL: u32 = 0x10;
 const FS_ENCRYPT_FL: u32 = 0x800;
+const FS_NOCOW_FL: u32 = 0x80_0000;
 const FS_XFLAG_REALTIME: u32 = 0x1;
 // include/uapi/linux/loop.h
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
@@ -167,6 +168,13 @@ pub fn is_immutable(fd: impl AsFd) -> io::Result<bool> {
 /// Whether a file's content is encrypted by its filesystem (fs/crypto).
 pub fn is_encrypted(fd: impl AsFd) -> io::Result<bool> {
     Ok(inode_flags(fd)? & FS_ENCRYPT_FL != 0)
+}
+
+/// Whether a file is overwritten in place on a filesystem that copies others on write: by the `C` of
+/// chattr(1), or by a mount option, which btrfs notes in each file (btrfs_inode_flags_to_fsflags() in
+/// fs/btrfs/ioctl.c).
+pub fn is_nocow(fd: impl AsFd) -> io::Result<bool> {
+    Ok(inode_flags(fd)? & FS_NOCOW_FL != 0)
 }
 
 /// Sets or clears the immutable flag, which needs CAP_LINUX_IMMUTABLE. While it is set, nobody may

@@ -134,6 +134,7 @@ pub fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target 
         stack: Vec::new(),
         mount: None,
         buffered: None,
+        nocow: None,
         content: None,
         baseline,
         variant: None,

@@ -59,27 +59,33 @@ pub(super) fn truncation(case: &Case<'_>) -> Option<Explanation> {
     Some(case.explain(Kind::Tip, cells, text))
 }
 
-/// Preallocated extents are marked as written by the first write to them.
+/// Preallocated extents are marked as written by the first write to them. What there is to do about it is
+/// told only where it helped in this very run: a filesystem that copies on write, or that journals data,
+/// does as much for extents that were written.
 pub(super) fn unwritten(case: &Case<'_>) -> Option<Explanation> {
+    let into_written = |cell: &Cell| {
+        let other = case.overwrite_of(cell)?;
+        Some((other, case.amplification(other)?))
+    };
+    let p50_ns = |cell: &Cell| cell.latency_ns.map_or(0, |latency| latency.p50);
     let found = case.counted(|cell, counted| {
-        cell.spec.file_state == Some(FileState::Unwritten) && counted.amplification >= AMPLIFIED
+        cell.spec.file_state == Some(FileState::Unwritten)
+            && counted.amplification >= AMPLIFIED
+            && into_written(cell).is_some_and(|(other, without)| {
+                counted.amplification >= without.amplification * AMPLIFIED
+                    && p50_ns(other) <= p50_ns(cell)
+            })
     });
     let (cell, counted) = quoted(&found)?;
-    let written = case
-        .overwrite_of(cell)
-        .and_then(|other| Some((other, case.amplification(other)?)))
-        .map_or_else(String::new, |(other, without)| {
-            format!(
-                ", against {} into written ones{}",
-                short_cost(without),
-                medians(cell, other)
-            )
-        });
+    let (other, without) = into_written(cell)?;
     let text = format!(
-        "{} writes into preallocated extents that nothing had written: {}{written}. The first write \
-         to each must also be recorded in the filesystem. Fill files once, rather than only preallocate them.",
+        "{} writes into preallocated extents that nothing had written: {}, against {} into written ones{}. \
+         The first write to each must also be recorded in the filesystem. Fill files once, rather than only \
+         preallocate them.",
         show_bytes(cell.spec.axes.size_bytes),
         cost(counted),
+        short_cost(without),
+        medians(cell, other),
     );
     Some(case.explain(Kind::Tip, cells_of(&found), text))
 }
@@ -105,7 +111,8 @@ pub(super) fn data_journal(case: &Case<'_>) -> Option<Explanation> {
 /// Copy-on-write writes a new block, and the tree that leads to it.
 pub(super) fn copy_on_write(case: &Case<'_>) -> Option<Explanation> {
     let is_btrfs = case.filesystem() == "btrfs";
-    if !is_btrfs || case.has_option(&["nodatacow"]).is_some() {
+    let is_off = case.has_option(&["nodatacow"]).is_some() || case.target.nocow == Some(true);
+    if !is_btrfs || is_off {
         return None;
     }
     let found = case.counted(|cell, counted| {

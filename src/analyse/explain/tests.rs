@@ -117,14 +117,16 @@ fn o_trunc_is_told_with_its_price_and_what_was_written() {
 
 #[test]
 fn unwritten_extents_are_told_beside_written_ones() {
-    let record = directory()
-        .cell("t0", Some(FileState::Overwrite), 4096, 100e3, 100)
-        .counted(IN_PLACE)
-        .cell("t0", Some(FileState::Unwritten), 4096, 300e3, 100)
-        .counted(ALLOCATING)
-        .record;
+    let record = |in_place, unwritten_ns| {
+        directory()
+            .cell("t0", Some(FileState::Overwrite), 4096, 100e3, 100)
+            .counted(in_place)
+            .cell("t0", Some(FileState::Unwritten), 4096, unwritten_ns, 100)
+            .counted(ALLOCATING)
+            .record
+    };
     says(
-        &record,
+        &record(IN_PLACE, 300e3),
         Kind::Tip,
         &[
             "preallocated",
@@ -133,8 +135,18 @@ fn unwritten_extents_are_told_beside_written_ones() {
             "median",
         ],
     );
-    let free = one(FileState::Unwritten, IN_PLACE);
-    assert_eq!(find(&free, "preallocated"), None);
+    // As on btrfs and f2fs, and with data=journal: filling them would help nothing.
+    let nearly = PerWrite {
+        bytes: 27 * 1024,
+        ..ALLOCATING
+    };
+    for (in_place, unwritten_ns) in [(ALLOCATING, 300e3), (nearly, 300e3), (IN_PLACE, 60e3)] {
+        let found = find(&record(in_place, unwritten_ns), "preallocated");
+        assert_eq!(found, None);
+    }
+    // Nothing to hold it against.
+    let alone = one(FileState::Unwritten, ALLOCATING);
+    assert_eq!(find(&alone, "preallocated"), None);
 }
 
 #[test]
@@ -170,6 +182,11 @@ fn copy_on_write_is_told_on_btrfs_unless_it_is_off() {
         &[part, "7.00", "3.00 requests"],
     );
     assert_eq!(find(&with("btrfs", "nodatacow", ALLOCATING), part), None);
+    let mut attribute = with("btrfs", "ssd", ALLOCATING);
+    attribute.targets[0].nocow = Some(false);
+    says(&attribute, Kind::Tip, &[part]);
+    attribute.targets[0].nocow = Some(true);
+    assert_eq!(find(&attribute, part), None);
     assert_eq!(find(&with("btrfs", "ssd", IN_PLACE), part), None);
     assert_eq!(find(&with("ext4", "ssd", ALLOCATING), part), None);
 }
@@ -236,7 +253,8 @@ fn a_cache_that_nobody_flushes_is_a_danger_and_comes_first() {
         }
         record
     };
-    let unsafe_mount = with("nobarrier", true, "write back", 0);
+    let mut unsafe_mount = with("nobarrier", true, "write back", 0);
+    unsafe_mount.targets[0].stack[0].partition_start_bytes = Some(63 * 512);
     assert_eq!(explanations(&unsafe_mount)[0].kind, Kind::Danger);
     assert_eq!(explanations(&unsafe_mount)[1].kind, Kind::Tip);
     says(

@@ -47,6 +47,7 @@ impl Survey {
             stack,
             mount: Some(mount.clone()),
             buffered: None,
+            nocow: None,
             content: None,
             baseline: None,
             variant: None,
