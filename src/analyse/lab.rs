@@ -5,21 +5,61 @@ use serde::{Deserialize, Serialize};
 use super::explain::{Kind, explanations};
 use super::gap::{Gap, gaps};
 use super::interval::Interval;
-use crate::model::cell::{FileState, Method};
-use crate::model::record::{Record, Target};
+use crate::model::cell::{EngineKind, FileState, Method, Pattern, RingOptions};
+use crate::model::record::{Cell, Record, Target};
 use crate::model::variant::Side;
 
 /// All variants under equal conditions but the size: one table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
-    /// The state of the files' blocks.
-    pub file_state: FileState,
-    /// What makes a write synchronous.
-    pub method: Method,
+    /// The conditions.
+    #[serde(flatten)]
+    pub question: Question,
     /// Bytes of a write, rising.
     pub sizes_bytes: Vec<u64>,
     /// The variants, the best first; those that were not measured last.
     pub rows: Vec<Row>,
+}
+
+/// All that decides a cell of a variant but its size, and its span, which is whole writes of that size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The state of the files' blocks.
+    pub file_state: FileState,
+    /// What makes a write synchronous.
+    pub method: Method,
+    /// O_DIRECT was asked for.
+    pub direct: bool,
+    /// Writes in flight for each job.
+    pub queue_depth: u32,
+    /// Threads.
+    pub jobs: u32,
+    /// Order of offsets.
+    pub pattern: Pattern,
+    /// What issues the writes.
+    pub engine: EngineKind,
+    /// Options of the io_uring engine.
+    pub ring: RingOptions,
+    /// Open-loop arrival rate of all jobs together; none: as fast as completions allow.
+    pub rate_per_s: Option<f64>,
+}
+
+impl Question {
+    /// What a cell answers; none of a device's.
+    fn of(cell: &Cell) -> Option<Question> {
+        let axes = &cell.spec.axes;
+        Some(Question {
+            file_state: cell.spec.file_state?,
+            method: axes.method,
+            direct: axes.direct,
+            queue_depth: axes.queue_depth,
+            jobs: axes.jobs,
+            pattern: axes.pattern,
+            engine: axes.engine,
+            ring: axes.ring,
+            rate_per_s: axes.rate_per_s,
+        })
+    }
 }
 
 /// One variant's figures.
@@ -52,7 +92,7 @@ pub struct Figure {
     pub throughput_ratio: Option<Interval>,
 }
 
-/// The rankings of a lab's record: one for each state and method that was measured, in their order.
+/// The rankings of a lab's record: one for each question that was measured, in their order.
 pub fn rankings(record: &Record) -> Vec<Ranking> {
     let gaps = gaps(record);
     let dangers: Vec<String> = explanations(record)
@@ -60,30 +100,20 @@ pub fn rankings(record: &Record) -> Vec<Ranking> {
         .filter(|explanation| explanation.kind == Kind::Danger)
         .flat_map(|explanation| explanation.cells)
         .collect();
-    let mut questions: Vec<(FileState, Method)> = Vec::new();
-    for cell in &record.cells {
-        if let Some(state) = cell.spec.file_state {
-            let question = (state, cell.spec.axes.method);
-            if !questions.contains(&question) {
-                questions.push(question);
-            }
+    let mut questions: Vec<Question> = Vec::new();
+    for question in record.cells.iter().filter_map(Question::of) {
+        if !questions.contains(&question) {
+            questions.push(question);
         }
     }
-    let rank = |(state, method)| ranking(record, &gaps, &dangers, state, method);
+    let rank = |question| ranking(record, &gaps, &dangers, question);
     questions.into_iter().map(rank).collect()
 }
 
-fn ranking(
-    record: &Record,
-    gaps: &[Gap],
-    dangers: &[String],
-    file_state: FileState,
-    method: Method,
-) -> Ranking {
+fn ranking(record: &Record, gaps: &[Gap], dangers: &[String], question: Question) -> Ranking {
     let cells = || {
-        record.cells.iter().filter(move |cell| {
-            cell.spec.file_state == Some(file_state) && cell.spec.axes.method == method
-        })
+        let cells = record.cells.iter();
+        cells.filter(move |cell| Question::of(cell) == Some(question))
     };
     let mut sizes_bytes: Vec<u64> = cells().map(|cell| cell.spec.axes.size_bytes).collect();
     sizes_bytes.sort_unstable();
@@ -136,8 +166,7 @@ fn ranking(
         }
     }
     Ranking {
-        file_state,
-        method,
+        question,
         sizes_bytes,
         rows,
     }
@@ -164,6 +193,8 @@ fn mean_ratio(figures: &[Figure]) -> Option<Interval> {
 pub struct Gain {
     /// What is changed.
     pub name: String,
+    /// Under which conditions: those without the change.
+    pub question: Question,
     /// Bytes of a write.
     pub size_bytes: u64,
     /// The gain that is claimed, in percent of the throughput without the change.
@@ -173,42 +204,44 @@ pub struct Gain {
     pub measured_percent: Option<Interval>,
 }
 
-/// What became of the remedies of a lab's profile, at each size.
+/// What became of the remedies of a lab's profile, under all conditions that it was measured in, at each
+/// size.
 pub fn gains(record: &Record) -> Vec<Gain> {
     let rankings = rankings(record);
     let remedies = record.lab.iter().flat_map(|lab| &lab.remedies);
     let mut gains = Vec::new();
     for remedy in remedies {
-        let sizes = rankings
-            .iter()
-            .find(|ranking| ranking.file_state == remedy.from.state);
-        for &size_bytes in sizes.iter().flat_map(|ranking| &ranking.sizes_bytes) {
-            let ratio = |side: &Side| ratio_of(&rankings, side, size_bytes);
-            gains.push(Gain {
-                name: remedy.name.clone(),
-                size_bytes,
-                claimed_percent: remedy.claimed_percent,
-                measured_percent: ratio(&remedy.from)
-                    .zip(ratio(&remedy.to))
-                    .and_then(|(from, to)| gain_percent(from, to)),
-            });
+        let is_from = |ranking: &&Ranking| ranking.question.file_state == remedy.from.state;
+        for from in rankings.iter().filter(is_from) {
+            // Nothing else differs between the two sides.
+            let question = Question {
+                file_state: remedy.to.state,
+                ..from.question
+            };
+            let to = rankings.iter().find(|to| to.question == question);
+            for &size_bytes in &from.sizes_bytes {
+                let before = ratio_of(from, &remedy.from, size_bytes);
+                let after = to.and_then(|to| ratio_of(to, &remedy.to, size_bytes));
+                gains.push(Gain {
+                    name: remedy.name.clone(),
+                    question: from.question,
+                    size_bytes,
+                    claimed_percent: remedy.claimed_percent,
+                    measured_percent: before
+                        .zip(after)
+                        .and_then(|(from, to)| gain_percent(from, to)),
+                });
+            }
         }
     }
     gains
 }
 
-fn ratio_of(rankings: &[Ranking], side: &Side, size_bytes: u64) -> Option<Interval> {
-    let ranking = rankings
-        .iter()
-        .find(|ranking| ranking.file_state == side.state)?;
-    let at = ranking
-        .sizes_bytes
-        .iter()
-        .position(|&size| size == size_bytes)?;
-    let row = ranking
-        .rows
-        .iter()
-        .find(|row| row.variant == side.variant)?;
+fn ratio_of(ranking: &Ranking, side: &Side, size_bytes: u64) -> Option<Interval> {
+    let mut sizes = ranking.sizes_bytes.iter();
+    let at = sizes.position(|&size| size == size_bytes)?;
+    let mut rows = ranking.rows.iter();
+    let row = rows.find(|row| row.variant == side.variant)?;
     row.figures.get(at)?.throughput_ratio
 }
 

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::analyse::explain::Kind;
-use crate::analyse::lab::{Figure, Gain, Ranking, Row, gains, rankings};
+use crate::analyse::lab::{Figure, Gain, Question, Ranking, Row, gains, rankings};
 use crate::model::record::{Level, Note, Record, Target};
-use crate::model::units::show_bytes;
+use crate::model::units::{digits3, show_bytes};
 use crate::model::variant::{Lab, Variant};
 
-use super::figures::{UNKNOWN, mib_per_s, ratio};
+use super::figures::{UNKNOWN, mib_per_s, ratio, things};
+use super::tables;
 use super::timeline;
 use super::view::{Column, Section, Study, Table};
 
@@ -34,9 +35,9 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
     facts.extend(otherwise(record));
     let mut tables: Vec<Table> = rankings
         .iter()
-        .map(|r| ranking_table(r, rankings.len()))
+        .map(|ranking| ranking_table(ranking, &rankings))
         .collect();
-    tables.extend(gains_table(&gains(record)));
+    tables.extend(gains_table(&gains(record), &rankings));
     let over_time = timeline::side_by_side(study);
     facts.extend(over_time.facts);
     tables.extend(over_time.tables);
@@ -49,7 +50,7 @@ pub(super) fn section(study: &Study<'_>, lab: &Lab) -> Section {
         facts,
         answers: rankings
             .iter()
-            .filter_map(answer)
+            .filter_map(|ranking| answer(ranking, &rankings))
             .chain(over_time.answers)
             .collect(),
         tables,
@@ -70,8 +71,36 @@ fn dangers(study: &Study<'_>) -> Vec<String> {
     found.collect()
 }
 
+/// Those of a question's conditions that aren't the same in all: `queue depth 32, 4 jobs`.
+fn conditions(question: &Question, all: &[Ranking]) -> Vec<String> {
+    let texts: [fn(&Question) -> String; 6] = [
+        |of| if of.direct { "direct" } else { "buffered" }.to_owned(),
+        |of| format!("engine {}", tables::engine(of.engine, of.ring)),
+        |of| format!("queue depth {}", of.queue_depth),
+        |of| things(of.jobs as usize, "job"),
+        |of| format!("pattern {}", of.pattern),
+        |of| {
+            let rate = of.rate_per_s;
+            rate.map_or("closed loop".to_owned(), |rate| {
+                format!("{}/s", digits3(rate))
+            })
+        },
+    ];
+    let own = texts.iter().map(|text| (text(question), text));
+    own.filter(|(own, text)| all.iter().any(|one| text(&one.question) != *own))
+        .map(|(own, _)| own)
+        .collect()
+}
+
+/// `o_dsync append`, and what else tells it from the others.
+fn title(question: &Question, all: &[Ranking]) -> String {
+    let first = format!("{} {}", question.method, question.file_state);
+    let words = [first].into_iter().chain(conditions(question, all));
+    words.collect::<Vec<String>>().join(", ")
+}
+
 /// Who is best, who may be as good, and who is out of the running.
-fn answer(ranking: &Ranking) -> Option<String> {
+fn answer(ranking: &Ranking, all: &[Ranking]) -> Option<String> {
     let names = |is_one: &dyn Fn(&&Row) -> bool| {
         let rows = ranking.rows.iter().filter(is_one);
         let names: Vec<&str> = rows.map(|row| row.variant.as_str()).collect();
@@ -79,9 +108,8 @@ fn answer(ranking: &Ranking) -> Option<String> {
     };
     let best = ranking.rows.iter().find(|row| row.is_best)?;
     let mut text = format!(
-        "{} {}: {} comes closest to the device, raw/file {}",
-        ranking.method,
-        ranking.file_state,
+        "{}: {} comes closest to the device, raw/file {}",
+        title(&ranking.question, all),
         best.variant,
         ratio(best.ratio),
     );
@@ -100,7 +128,7 @@ fn answer(ranking: &Ranking) -> Option<String> {
     Some(text)
 }
 
-fn ranking_table(ranking: &Ranking, of: usize) -> Table {
+fn ranking_table(ranking: &Ranking, all: &[Ranking]) -> Table {
     let worst = ranking
         .rows
         .iter()
@@ -132,9 +160,9 @@ fn ranking_table(ranking: &Ranking, of: usize) -> Table {
             texts
         })
         .collect();
-    let question = match of {
+    let question = match all.len() {
         1 => String::new(),
-        _ => format!("{} {}: ", ranking.method, ranking.file_state),
+        _ => format!("{}: ", title(&ranking.question, all)),
     };
     let undurable = match ranking.rows.iter().any(|row| row.is_undurable) {
         true => "; !: not made durable, see the dangers below",
@@ -191,22 +219,43 @@ fn shade(log: f64, worst: f64) -> &'static str {
     SHADES[(step as usize).min(SHADES.len() - 1)]
 }
 
-fn gains_table(gains: &[Gain]) -> Option<Table> {
+fn gains_table(gains: &[Gain], all: &[Ranking]) -> Option<Table> {
     let percent = |gain: &Gain| {
         gain.measured_percent.map_or_else(
             || UNKNOWN.to_owned(),
             |gain| format!("{:+.0} % [{:+.0}, {:+.0}]", gain.value, gain.low, gain.high),
         )
     };
+    let methods_vary = gains
+        .iter()
+        .any(|gain| gain.question.method != gains[0].question.method);
+    // The state of the files is part of the change.
+    let under = |gain: &Gain| {
+        let method = methods_vary.then(|| gain.question.method.to_string());
+        let words = method.into_iter().chain(conditions(&gain.question, all));
+        words.collect::<Vec<String>>().join(", ")
+    };
+    let mut columns = vec![Column::text("change", 0)];
+    let has_under = gains.iter().any(|gain| !under(gain).is_empty());
+    if has_under {
+        columns.push(Column::text("under", 0));
+    }
+    columns.extend([
+        Column::number("size", 0),
+        Column::number("measured [95 %]", 0),
+        Column::number("claimed", 0),
+    ]);
     let rows: Vec<Vec<String>> = gains
         .iter()
         .map(|gain| {
-            vec![
-                gain.name.clone(),
+            let mut row = vec![gain.name.clone()];
+            row.extend(has_under.then(|| under(gain)));
+            row.extend([
                 show_bytes(gain.size_bytes),
                 percent(gain),
                 format!("{:+} %", gain.claimed_percent),
-            ]
+            ]);
+            row
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
@@ -214,12 +263,7 @@ fn gains_table(gains: &[Gain]) -> Option<Table> {
             "What each change gains in throughput, measured relative to the raw device, beside \
                   what is claimed for it"
                 .to_owned(),
-        columns: vec![
-            Column::text("change", 0),
-            Column::number("size", 0),
-            Column::number("measured [95 %]", 0),
-            Column::number("claimed", 0),
-        ],
+        columns,
         rows,
     })
 }

@@ -1,7 +1,7 @@
 //! The tables of a section.
 
 use crate::analyse::spread::cell_spread;
-use crate::model::cell::Axes;
+use crate::model::cell::{EngineKind, RingOptions};
 use crate::model::record::{Cell, Record, Target};
 use crate::model::units::{digits3, show_amount, show_bytes};
 
@@ -40,7 +40,7 @@ const AXES: [Axis; 8] = [
     },
     Axis {
         name: "engine",
-        value: |_, cell| engine(&cell.spec.axes),
+        value: |_, cell| engine(cell.spec.axes.engine, cell.spec.axes.ring),
         words: |engine| format!("engine {engine}"),
     },
     Axis {
@@ -87,9 +87,10 @@ fn direct(study: &Study<'_>, cell: &Cell) -> String {
     .to_owned()
 }
 
-fn engine(axes: &Axes) -> String {
-    let mut text = axes.engine.to_string();
-    for (is_set, name) in [(axes.ring.sqpoll, "+sqpoll"), (axes.ring.iopoll, "+iopoll")] {
+/// An engine with its options: `uring+sqpoll`.
+pub(super) fn engine(kind: EngineKind, ring: RingOptions) -> String {
+    let mut text = kind.to_string();
+    for (is_set, name) in [(ring.sqpoll, "+sqpoll"), (ring.iopoll, "+iopoll")] {
         if is_set {
             text += name;
         }

@@ -2,7 +2,7 @@
 
 use crate::model::cell::{FileState, Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
-use crate::model::record::{Cell, Handed, Slice};
+use crate::model::record::{Cell, Handed, Slice, Target};
 use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};
 
@@ -20,9 +20,22 @@ const TWO_FLUSHES: f64 = 1.9;
 /// Mount options that make a filesystem send no flushes (ext4(5), btrfs(5)).
 const NO_BARRIER: [&str; 2] = ["nobarrier", "barrier=0"];
 
+/// The option by which a target's filesystem sends no flushes to a cache that must be flushed, if there is
+/// one.
+pub(in crate::analyse) fn unflushed(target: &Target) -> Option<&str> {
+    let cache = target.stack.first()?.write_cache.as_deref();
+    no_barrier_option(target).filter(|_| cache == Some(WRITE_BACK))
+}
+
+fn no_barrier_option(target: &Target) -> Option<&str> {
+    let mut options = target.mount.iter().flat_map(|mount| &mount.options);
+    let option = options.find(|option| NO_BARRIER.contains(&option.as_str()));
+    option.map(String::as_str)
+}
+
 /// No flush reaches a cache that loses what it holds.
 pub(super) fn no_barrier(case: &Case<'_>) -> Option<Explanation> {
-    let option = case.has_option(&NO_BARRIER);
+    let option = no_barrier_option(case.target);
     let found = case.counted(|cell, counted| {
         let device = flush_device(case, counted);
         let is_volatile =

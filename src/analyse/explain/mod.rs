@@ -11,6 +11,8 @@ use crate::model::cell::FileState;
 use crate::model::record::{Cell, Record, Target};
 use crate::model::units::{digits3, show_bytes, show_ns};
 
+pub(super) use device::unflushed;
+
 use super::amplify::{Amplification, amplifications};
 use super::effort::{Effort, efforts};
 use super::trunc::{TruncPenalty, trunc_penalties};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::checkpoint_figures;
 use super::churn::churn_figures;
 use super::wal::wal_figures;
+use crate::analyse::explain::unflushed;
 use crate::analyse::interval::Interval;
 use crate::model::record::Record;
 
@@ -35,9 +36,13 @@ pub struct Standing {
     /// Its interval and the best one's overlap: this run could see no difference. The variants ran
     /// one after the other, so a device that drifts may still make one.
     pub is_best: bool,
+    /// It is mounted so that it sends no flushes to a cache that must be flushed: what it did is not what
+    /// the others did, and it is no candidate for the best.
+    pub is_undurable: bool,
 }
 
-/// The variants that ran a workload over time, the best first, those without a figure last.
+/// The variants that ran a workload over time, the best first, those without a figure after them, and last
+/// those that are not durable.
 pub fn standings(record: &Record) -> Vec<Standing> {
     let figures = figures(record);
     let variants = record
@@ -53,12 +58,17 @@ pub fn standings(record: &Record) -> Vec<Standing> {
                 by: *by,
                 figure: *figure,
                 is_best: false,
+                is_undurable: unflushed(target).is_some(),
             })
         })
         .collect();
-    all.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
-    if let Some(best) = all.first().and_then(|best| best.figure) {
-        for one in &mut all {
+    all.sort_by(|one, other| {
+        let by_cost = cost(one).total_cmp(&cost(other));
+        one.is_undurable.cmp(&other.is_undurable).then(by_cost)
+    });
+    let best = all.first().filter(|best| !best.is_undurable);
+    if let Some(best) = best.and_then(|best| best.figure) {
+        for one in all.iter_mut().filter(|one| !one.is_undurable) {
             one.is_best = one
                 .figure
                 .is_some_and(|of| of.low <= best.high && best.low <= of.high);
@@ -121,5 +131,26 @@ mod tests {
             .map(|one| (one.variant.as_str(), one.is_best))
             .collect();
         assert_eq!(places, [("b", true), ("c", true), ("a", false)]);
+        // The best, if it could be had: without barriers, before a cache that must be flushed.
+        let target = record.targets.iter_mut().find(|target| target.id == "b");
+        let mount = target.unwrap().mount.as_mut().unwrap();
+        mount.options.push("nobarrier".to_owned());
+        let places = |record: &Record| -> Vec<(String, bool, bool)> {
+            let standings = super::standings(record).into_iter();
+            let place = |one: Standing| (one.variant, one.is_best, one.is_undurable);
+            standings.map(place).collect()
+        };
+        let of = |name: &str, is_best, is_undurable| (name.to_owned(), is_best, is_undurable);
+        let left_out = [
+            of("c", true, false),
+            of("a", false, false),
+            of("b", false, true),
+        ];
+        assert_eq!(places(&record), left_out);
+        // Of a cache that needs no flush, none is missed.
+        for target in &mut record.targets {
+            target.stack[0].write_cache = Some("write through".to_owned());
+        }
+        assert_eq!(places(&record)[0], of("b", true, false));
     }
 }

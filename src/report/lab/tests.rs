@@ -64,6 +64,46 @@ fn variants_are_ranked_and_equals_are_called_so() {
     assert!(text.contains("Absolute figures are the image's"), "{text}");
 }
 
+#[test]
+fn each_condition_has_a_ranking_of_its_own_and_says_which() {
+    let mut record = record();
+    let depth = "queue depth";
+    assert!(!render(&record, &Style::default()).contains(depth));
+    let mut deep = record.cells.clone();
+    for cell in &mut deep {
+        cell.spec.id += "/32";
+        cell.spec.axes.queue_depth = 32;
+    }
+    // There, another one is the best.
+    let swapped = [("b", "a"), ("a", "b")];
+    for cell in &mut deep {
+        let other = swapped.iter().find(|(one, _)| *one == cell.spec.target);
+        if let Some((_, other)) = other {
+            cell.spec.target = (*other).to_owned();
+        }
+    }
+    record.cells.extend(deep);
+    let value = json(&record).unwrap();
+    assert_eq!(value["rankings"].as_array().unwrap().len(), 2);
+    for (at, depth, best) in [(0, 1, "variant b"), (1, 32, "variant a")] {
+        let ranking = &value["rankings"][at];
+        assert_eq!(ranking["queue_depth"], depth);
+        assert_eq!(ranking["file_state"], "append");
+        assert_eq!(ranking["rows"][0]["variant"], best);
+        assert_eq!(value["gains"][at]["question"]["queue_depth"], depth);
+    }
+    let text = render(&record, &Style::default());
+    for part in [
+        "o_dsync append, queue depth 1: variant b comes closest",
+        "o_dsync append, queue depth 32: variant a comes closest",
+        "o_dsync append, queue depth 32: throughput",
+        "b for a  queue depth 1 ",
+        "b for a  queue depth 32",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
 /// Counts writes of a target that no flush came with, before a volatile cache.
 fn lose_flushes(record: &mut Record, id: &str) {
     let counted = |dev, slice: &Slice| DeviceTraffic {

@@ -18,11 +18,15 @@ pub(in crate::report) fn side_by_side(study: &Study<'_>) -> OverTime {
             continue;
         };
         let one = over_time(study, target);
+        let name = match standing.is_undurable {
+            true => format!("{} (not flushed)", standing.variant),
+            false => standing.variant.clone(),
+        };
         for table in one.tables {
-            add(&mut all.tables, &standing.variant, table);
+            add(&mut all.tables, &name, table);
         }
         for mut chart in one.charts {
-            chart.caption = format!("{}: {}", standing.variant, chart.caption);
+            chart.caption = format!("{name}: {}", chart.caption);
             all.charts.push(chart);
         }
         if at == 0 {
@@ -71,6 +75,18 @@ fn add(tables: &mut Vec<Table>, variant: &str, one: Table) {
 /// Who is best, and who may be as good.
 fn answer(standings: &[Standing]) -> Option<String> {
     let (best, others) = standings.split_first()?;
+    let undurable: Vec<&str> = standings
+        .iter()
+        .filter(|one| one.is_undurable)
+        .map(|one| one.variant.as_str())
+        .collect();
+    let left_out = format!(
+        "what is written is not flushed from a cache that must be: {}",
+        undurable.join(", ")
+    );
+    if best.is_undurable {
+        return Some(format!("None is ranked: {left_out}"));
+    }
     let figure = best.figure?;
     let what = match best.by {
         By::CommitsPerS => format!(
@@ -103,9 +119,13 @@ fn answer(standings: &[Standing]) -> Option<String> {
             equal.join(", ")
         );
     }
-    let unknown = others.iter().filter(|other| other.figure.is_none()).count();
+    let durable = others.iter().filter(|other| !other.is_undurable);
+    let unknown = durable.filter(|other| other.figure.is_none()).count();
     if unknown > 0 {
         let _ = write!(text, "; of {unknown} others it is {UNKNOWN}");
+    }
+    if !undurable.is_empty() {
+        let _ = write!(text, "; left out: {left_out}");
     }
     Some(text)
 }
