@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::model::cell::FileState;
+use crate::model::cell::{FileState, Method};
 use crate::model::trace::Class;
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
@@ -197,19 +197,35 @@ pub(super) fn own_transaction(case: &Case<'_>) -> Option<Explanation> {
         .overwrite_of(cell)
         .filter(|overwrite| overwrite.spec.id != cell.spec.id)
         .and_then(of);
+    let beside = in_place.as_ref().map(|other| other.per_write);
+    let spared = spared(cell, beside);
     let in_place = in_place.map_or_else(String::new, |other| {
         format!(", against {} to overwrite", digits3(other.per_write))
     });
     let what = committed.what;
     let text = format!(
         "Each {} write is a {what} of its own: {} {what}s per write{in_place}{}. Only writes at the \
-         same time share one; writes that change nothing but data that is there already need none.",
+         same time share one{spared}.",
         name(cell),
         digits3(committed.per_write),
         committed.each,
     );
     let cells = found.iter().map(|(cell, _)| *cell);
     Some(case.explain(Kind::Fact, cells, text))
+}
+
+/// Which writes need no commit, as far as this run doesn't say otherwise: `per_overwrite` is what those in
+/// place were. fdatasync(2) and O_DSYNC (open(2)) leave metadata that isn't needed to read the data back;
+/// with data=journal, the data itself is committed.
+fn spared(cell: &Cell, per_overwrite: Option<f64>) -> &'static str {
+    let is_in_place = cell.spec.file_state == Some(FileState::Overwrite);
+    match cell.spec.axes.method {
+        Method::Fsync | Method::OSync => {
+            "; fsync and O_SYNC commit the time of a file's change too, while fdatasync and O_DSYNC don't"
+        }
+        _ if is_in_place || per_overwrite.is_some_and(|each| each >= *ONE_EACH.start()) => "",
+        _ => "; writes that change nothing but data that is there already need none",
+    }
 }
 
 /// What a cell wrote to the journal: as traced, or else what the device wrote beyond the data. None

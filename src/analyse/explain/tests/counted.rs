@@ -1,6 +1,7 @@
 //! What the filesystem's journal counted, and others' I/O.
 
 use super::*;
+use crate::model::cell::Method;
 use crate::model::trace::{Class, ClassTraffic};
 use crate::model::traffic::{
     BlockStat, FsCount, Jbd2Count, NeighbourTraffic, ProcessCount, XfsCount,
@@ -123,6 +124,27 @@ fn a_transaction_for_each_write_is_told_beside_the_overwrites() {
         ],
     );
     assert_eq!(find(&record, part).unwrap().cells, ["t0/file/append/4096"]);
+    let needs_none = "need none";
+    says(&record, Kind::Fact, &[part, needs_none]);
+    // With fsync, an overwrite is one too: it changes the time of the file's change.
+    let mut fsync = journalled(jbd2(1), jbd2(1));
+    for cell in &mut fsync.cells {
+        cell.spec.axes.method = Method::Fsync;
+    }
+    let part = "Each 4K overwrite write is a journal transaction of its own";
+    says(
+        &fsync,
+        Kind::Fact,
+        &[part, "O_SYNC commit the time of a file's change too"],
+    );
+    assert_eq!(find(&fsync, needs_none), None);
+    // As it is with data=journal, whatever the method.
+    let whatever = journalled(jbd2(1), jbd2(1));
+    says(
+        &whatever,
+        Kind::Fact,
+        &[part, "Only writes at the same time share one."],
+    );
     assert_eq!(find(&journalled(jbd2(0), jbd2(2)), "of its own:"), None);
     assert_eq!(find(&journalled(jbd2(0), jbd2(0)), "of its own:"), None);
 }
