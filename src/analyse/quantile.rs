@@ -120,6 +120,12 @@ impl Latencies {
 /// interval ends before the last operation nearly always, so that being given says little about how
 /// lucky the estimate is.
 const MIN_TAIL_OPS: f64 = 12.0;
+/// So many operations are enough for their quantile at `share`: in a figure that has no interval, as in
+/// one that has.
+pub fn is_known(ops: u64, share: f64) -> bool {
+    ops as f64 * share.min(1.0 - share) >= MIN_TAIL_OPS
+}
+
 /// Fewest blocks for which a block's own quantile is used without need.
 const MIN_BLOCKS: usize = 8;
 /// Fewest operations in a block for the same.
@@ -146,11 +152,12 @@ const DRIFT: f64 = 4.0;
 /// the interval covers the truth.
 pub fn quantile_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Option<Interval> {
     let tail = share.min(1.0 - share);
-    let total = |rounds: &[Latencies]| rounds.iter().map(|round| round.count).sum::<u64>() as f64;
+    let total = |rounds: &[Latencies]| rounds.iter().map(|round| round.count).sum::<u64>();
     let ops = total(raw).min(total(file));
-    if raw.len() < MIN_ROUNDS || ops * tail < MIN_TAIL_OPS {
+    if raw.len() < MIN_ROUNDS || !is_known(ops, share) {
         return None;
     }
+    let ops = ops as f64;
     let blocks = raw.len().min((ops * tail).sqrt() as usize);
     if blocks >= MIN_BLOCKS && ops / blocks as f64 >= MIN_BLOCK_OPS {
         return own_delta(&merged(raw, blocks), &merged(file, blocks), share);
@@ -168,10 +175,11 @@ pub fn quantile_delta(raw: &[Latencies], file: &[Latencies], share: f64) -> Opti
 /// pooled quantile.
 pub fn quantile(rounds: &[Latencies], share: f64) -> Option<Interval> {
     let tail = share.min(1.0 - share);
-    let ops = rounds.iter().map(|round| round.count).sum::<u64>() as f64;
-    if rounds.len() < MIN_ROUNDS || ops * tail < MIN_TAIL_OPS {
+    let ops = rounds.iter().map(|round| round.count).sum::<u64>();
+    if rounds.len() < MIN_ROUNDS || !is_known(ops, share) {
         return None;
     }
+    let ops = ops as f64;
     let blocks = rounds.len().min((ops * tail).sqrt() as usize);
     if blocks >= MIN_BLOCKS && ops / blocks as f64 >= MIN_BLOCK_OPS {
         return own(&merged(rounds, blocks), share);
@@ -383,6 +391,14 @@ mod tests {
         let bucket = latency_histogram().equivalent_range(1_000_000) as f64;
         assert!(interval.value.abs() < 1e-9);
         assert!((interval.high - bucket).abs() < 1e-9, "{interval:?}");
+    }
+
+    #[test]
+    fn a_quantile_is_known_from_12_operations_beyond_it() {
+        for (share, fewest) in [(0.5, 24), (0.99, 1200), (0.999, 12_000), (0.01, 1200)] {
+            assert!(is_known(fewest, share), "{share}");
+            assert!(!is_known(fewest - 1, share), "{share}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::model::record::{Cell, Record};
 
 use super::compare::compare;
 use super::interval::Interval;
+use super::quantile::is_known;
 
 /// A `trunc` cell against the `overwrite` cell of the same target and axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub struct TruncPenalty {
     pub p50_delta_ns: Option<Interval>,
     /// With minus without, of the 99th percentile.
     pub p99_delta_ns: Option<Interval>,
-    /// The truncating open itself: median over passes.
+    /// The truncating open itself: median over passes; none of too few.
     pub open_p50_ns: Option<u64>,
     /// Passes, each with one truncating open.
     pub opens: u64,
@@ -58,6 +59,7 @@ fn penalty(overwrite: &Cell, trunc: &Cell) -> TruncPenalty {
         .flat_map(|slice| slice.truncating_opens_ns.iter().copied())
         .collect();
     opens_ns.sort_unstable();
+    let opens = opens_ns.len() as u64;
     TruncPenalty {
         target: trunc.spec.target.clone(),
         size_bytes: trunc.spec.axes.size_bytes,
@@ -67,7 +69,10 @@ fn penalty(overwrite: &Cell, trunc: &Cell) -> TruncPenalty {
         throughput_ratio: compared.throughput_ratio,
         p50_delta_ns: compared.p50_delta_ns,
         p99_delta_ns: compared.p99_delta_ns,
-        open_p50_ns: opens_ns.get(opens_ns.len() / 2).copied(),
-        opens: opens_ns.len() as u64,
+        open_p50_ns: opens_ns
+            .get(opens_ns.len() / 2)
+            .filter(|_| is_known(opens, 0.5))
+            .copied(),
+        opens,
     }
 }

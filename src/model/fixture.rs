@@ -308,7 +308,7 @@ pub(crate) fn slice(
         interval_ns: 0,
         interval_ops: Vec::new(),
         truncating_opens_ns: if state == Some(FileState::Trunc) {
-            vec![900_000]
+            vec![900_000; 3]
         } else {
             Vec::new()
         },

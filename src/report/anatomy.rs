@@ -1,6 +1,7 @@
 //! Where one write's bytes and time went: what tracing told of a cell.
 
 use crate::analyse::explain::Kind;
+use crate::analyse::quantile::is_known;
 use crate::model::record::{Cell, Target};
 use crate::model::trace::{Class, ClassTraffic, Phase, Traced};
 use crate::model::traffic::BlockStat;
@@ -189,25 +190,26 @@ fn counted(traced: &Traced) -> Vec<Vec<String>> {
 }
 
 fn phases(traced: &Traced) -> Table {
+    let has_p99 = is_known(traced.phase_ops, 0.99);
+    let row = |name: &str, mean_ns: f64, p99: String| {
+        let share = percent(mean_ns / traced.phase_latency_ns);
+        let mut row = vec![name.to_owned(), us(mean_ns), share];
+        row.extend(has_p99.then_some(p99));
+        row
+    };
     let rows = Phase::ALL
         .iter()
         .flat_map(|&phase| traced.phases.iter().filter(move |one| one.phase == phase))
         .filter(|time| time.mean_ns > 0.0)
-        .map(|time| {
-            vec![
-                phase_name(time.phase).to_owned(),
-                us(time.mean_ns),
-                percent(time.mean_ns / traced.phase_latency_ns),
-                us(time.p99_ns as f64),
-            ]
-        })
-        .chain([vec![
-            "all".to_owned(),
-            us(traced.phase_latency_ns),
-            percent(1.0),
-            String::new(),
-        ]])
+        .map(|time| row(phase_name(time.phase), time.mean_ns, us(time.p99_ns as f64)))
+        .chain([row("all", traced.phase_latency_ns, String::new())])
         .collect();
+    let mut columns = vec![
+        Column::text("phase", 0),
+        Column::number("mean µs", 0),
+        Column::number("share", 1),
+    ];
+    columns.extend(has_p99.then(|| Column::number("p99 µs", 0)));
     Table {
         caption: format!(
             "Time of a write by phase, over {}",
@@ -216,12 +218,7 @@ fn phases(traced: &Traced) -> Table {
                 "write"
             )
         ),
-        columns: vec![
-            Column::text("phase", 0),
-            Column::number("mean µs", 0),
-            Column::number("share", 1),
-            Column::number("p99 µs", 0),
-        ],
+        columns,
         rows,
     }
 }
@@ -335,12 +332,20 @@ mod tests {
             "Anatomy of a 4K o_dsync trunc write, from 100 writes traced in 2 slices",
             "journal          24.0   86 %      2.00",
             "counted writes   28.0             3.00",
-            "post-flush        45.0   22 %    90.0",
+            "post-flush        45.0   22 %\n",
             "The write of median latency: 200 µs",
         ] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
         assert!(!text.contains("add up") && !text.contains("lost"), "{text}");
+        // A single write of a hundred says nothing of one in a hundred.
+        let mut record = traced(&[4096]);
+        record.cells[0].traced.as_mut().unwrap().phase_ops = 1200;
+        let text = render(&record, &style(Some(100)));
+        assert!(
+            text.contains("post-flush        45.0   22 %    90.0"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use crate::analyse::gap::Gap;
 use crate::analyse::interval::Interval;
+use crate::analyse::quantile::is_known;
 use crate::analyse::spread::cell_spread;
 use crate::analyse::trunc::TruncPenalty;
 use crate::model::record::{BaselineKind, Cell, Target};
 use crate::model::units::{digits3, show_bytes, show_ns};
 
-use super::figures::{mib_per_s, ratio, spread};
+use super::figures::{UNKNOWN, mib_per_s, ratio, spread};
 use super::view::Study;
 
 /// What the target's measurements say: the gap, or where there is none the cost of a write, and the
@@ -95,7 +96,11 @@ fn of_trunc(study: &Study<'_>, penalty: &TruncPenalty) -> Option<String> {
 }
 
 fn median(cell: &Cell) -> Option<String> {
-    Some(show_ns(cell.latency_ns?.p50 as f64))
+    let p50_ns = cell.latency_ns?.p50;
+    Some(match is_known(cell.ops, 0.5) {
+        true => show_ns(p50_ns as f64),
+        false => UNKNOWN.to_owned(),
+    })
 }
 
 fn filesystem(target: &Target) -> &str {

@@ -5,7 +5,7 @@ use crate::model::cell::Method;
 use crate::model::durability::{Checked, Fault, Missing};
 use crate::model::units::show_bytes;
 
-use super::figures::{UNKNOWN, delta_us, things, us};
+use super::figures::{UNKNOWN, delta_us, p50_us, things};
 use super::view::{Column, Study, Table};
 use crate::model::units::digits3;
 
@@ -153,8 +153,7 @@ fn costs_table(study: &Study<'_>, costs: &[Cost]) -> Table {
             } else {
                 show_bytes(axes.size_bytes)
             },
-            cell.latency_ns
-                .map_or_else(|| UNKNOWN.to_owned(), |latency| us(latency.p50 as f64)),
+            p50_us(cell),
             match is_empty {
                 true => "all of it".to_owned(),
                 false => delta_us(cost.p50_cost_ns),

@@ -1,7 +1,8 @@
 //! Figures as text.
 
 use crate::analyse::interval::Interval;
-use crate::model::record::LatencyNs;
+use crate::analyse::quantile::is_known;
+use crate::model::record::{Cell, LatencyNs};
 pub(super) use crate::model::units::show_percent as percent;
 use crate::model::units::{decimals, digits3};
 
@@ -59,17 +60,24 @@ pub(super) fn spread(interval: Option<Interval>) -> String {
         )
 }
 
-/// A quantile in µs, unless no operation lies beyond it: then the maximum says what there is to say.
+/// A quantile in µs, of so many operations that enough lie beyond it.
 pub(super) fn quantile_us(
     latency: Option<&LatencyNs>,
     ops: u64,
-    fewest_ops: u64,
+    share: f64,
     pick: fn(&LatencyNs) -> u64,
 ) -> String {
     match latency {
-        Some(latency) if ops >= fewest_ops => us(pick(latency) as f64),
+        Some(latency) if is_known(ops, share) => us(pick(latency) as f64),
         _ => UNKNOWN.to_owned(),
     }
+}
+
+/// The median of a cell's latencies in µs.
+pub(super) fn p50_us(cell: &Cell) -> String {
+    quantile_us(cell.latency_ns.as_ref(), cell.ops, 0.5, |latency| {
+        latency.p50
+    })
 }
 
 /// A whole number with its thousands told apart.
@@ -94,6 +102,21 @@ pub(super) fn things(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::sample::latency_histogram;
+
+    #[test]
+    fn a_quantile_needs_12_operations_beyond_it() {
+        let mut histogram = latency_histogram();
+        histogram.record_n(50_000, 12_000).unwrap();
+        let latency = LatencyNs::of(&histogram);
+        let p99 = |ops| quantile_us(latency.as_ref(), ops, 0.99, |latency| latency.p99);
+        assert!(p99(1200).starts_with("50."), "{}", p99(1200));
+        assert_eq!(p99(1199), UNKNOWN);
+        assert_eq!(
+            quantile_us(None, 1200, 0.99, |latency| latency.p99),
+            UNKNOWN
+        );
+    }
 
     #[test]
     fn thousands_are_told_apart() {

@@ -223,7 +223,9 @@ pub(super) fn unknown(
     let nothing = cells.iter().all(|cell| cell.ops == 0);
     let why = match study.record.run.rounds {
         _ if nothing => "nothing was measured",
-        0..3 => "fewer than 3 rounds, so no interval can be given",
+        0..3 => {
+            "fewer than 3 rounds, which give no interval, or too few writes beyond that quantile"
+        }
         _ => "too few writes beyond that quantile; a larger --budget gives more",
     };
     Some(Line::remark(format!("{what}: {why}")))

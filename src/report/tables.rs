@@ -6,7 +6,7 @@ use crate::model::record::{Cell, Record, Target};
 use crate::model::units::{digits3, show_amount, show_bytes};
 
 use super::describe;
-use super::figures::{UNKNOWN, count, delta_us, mib_per_s, quantile_us, ratio, spread, us};
+use super::figures::{UNKNOWN, count, delta_us, mib_per_s, p50_us, quantile_us, ratio, spread, us};
 use super::traffic;
 use super::view::{Column, Section, Study, Table, is_directory};
 
@@ -252,10 +252,6 @@ pub(super) fn sides_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -
     })
 }
 
-fn p50_us(cell: &Cell) -> String {
-    quantile_us(cell.latency_ns.as_ref(), cell.ops, 2, |latency| latency.p50)
-}
-
 fn side_figures(cell: &Cell, mark: &str) -> [String; 8] {
     let latency = cell.latency_ns.as_ref();
     [
@@ -264,9 +260,9 @@ fn side_figures(cell: &Cell, mark: &str) -> [String; 8] {
         cell.iops
             .map_or_else(|| UNKNOWN.to_owned(), |iops| count(iops.round() as u64)),
         p50_us(cell),
-        quantile_us(latency, cell.ops, 100, |latency| latency.p99),
-        quantile_us(latency, cell.ops, 1000, |latency| latency.p99_9),
-        quantile_us(latency, cell.ops, 1, |latency| latency.max),
+        quantile_us(latency, cell.ops, 0.99, |latency| latency.p99),
+        quantile_us(latency, cell.ops, 0.999, |latency| latency.p99_9),
+        latency.map_or_else(|| UNKNOWN.to_owned(), |latency| us(latency.max as f64)),
         count(cell.ops),
     ]
 }

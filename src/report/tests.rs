@@ -75,7 +75,7 @@ fn the_tables_show_units_samples_and_spread() {
         "Δp50 µs",
         "rounds",
         "MiB/s",
-        "p99.9 µs",
+        "p99 µs",
         "max µs",
         "writes",
         "3,000",
@@ -132,7 +132,30 @@ fn the_o_trunc_penalty_shows_the_open_apart() {
     );
     let value = json(&trunc_record()).unwrap();
     assert_eq!(value["trunc_penalties"][0]["open_p50_ns"], 900_000);
-    assert_eq!(value["trunc_penalties"][0]["opens"], 10);
+    assert_eq!(value["trunc_penalties"][0]["opens"], 30);
+    // Of a median too, a dozen must lie beyond.
+    let mut record = trunc_record();
+    for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
+        slice.truncating_opens_ns.truncate(2);
+    }
+    let value = json(&record).unwrap();
+    assert_eq!(value["trunc_penalties"][0]["open_p50_ns"], Value::Null);
+    assert_eq!(value["trunc_penalties"][0]["opens"], 20);
+}
+
+#[test]
+fn a_quantile_that_few_writes_lie_beyond_is_not_shown() {
+    // Of 3000 writes, 3 lie beyond the p99.9, and 30 beyond the p99.
+    let all = text(&gap_record(), 200);
+    assert!(
+        all.contains("p99 µs") && !all.contains(" p99.9 µs"),
+        "{all}"
+    );
+    let mut record = gap_record();
+    for cell in &mut record.cells {
+        cell.ops = 12_000;
+    }
+    assert!(text(&record, 200).contains(" p99.9 µs"));
 }
 
 #[test]
@@ -270,7 +293,7 @@ fn columns_that_would_say_nothing_are_left_out_and_the_reason_said_once() {
     let text = text(&gap_record(), 160);
     assert!(!text.contains("Δp99.9 µs"), "{text}");
     assert!(
-        text.contains("No Δp99.9: too few writes beyond that quantile; a larger"),
+        text.contains("No Δp99.9, p99.9: too few writes beyond that quantile; a larger"),
         "{text}"
     );
     assert_eq!(text.matches("too few writes").count(), 1, "{text}");
@@ -395,7 +418,7 @@ fn a_record_cut_short_is_shown_without_figures_that_it_cannot_have() {
         cell.slices.truncate(1);
     }
     let first = text(&record, 120);
-    let part = "n/a, and no Δp99, Δp99.9, ±: fewer than 3 rounds";
+    let part = "n/a, and no Δp99, Δp99.9, ±, p99.9: fewer than 3 rounds";
     assert!(first.contains(part), "{first}");
     for cell in &mut record.cells {
         (cell.ops, cell.latency_ns) = (0, None);

@@ -182,9 +182,9 @@ mod tests {
                 flushes,
             };
             builder = builder
-                .cell("t0", Some(FileState::Overwrite), size_bytes, 100e3, 100)
+                .cell("t0", Some(FileState::Overwrite), size_bytes, 100e3, 1200)
                 .counted(each(0, 2, 0, 1))
-                .cell("t0", Some(FileState::Trunc), size_bytes, 400e3, 100)
+                .cell("t0", Some(FileState::Trunc), size_bytes, 400e3, 1200)
                 .counted(each(28 << 10, 3, 4, 2));
         }
         builder.record
