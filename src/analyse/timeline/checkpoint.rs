@@ -52,6 +52,8 @@ pub struct DipFigures {
     pub bin_ns: u64,
     /// The median depth, as a share of the usual rate.
     pub depth: f64,
+    /// The median of what would be so deep by chance; none where too little lies between checkpoints.
+    pub chance_depth: Option<f64>,
     /// The deepest.
     pub deepest: f64,
     /// The median length.
@@ -194,6 +196,7 @@ fn dip_figures(own: &[&Timeline]) -> Option<DipFigures> {
     Some(DipFigures {
         bin_ns: found.iter().map(|found| found.bin_ns).max()?,
         depth: median(all.iter().map(|dip| dip.depth).collect())?,
+        chance_depth: median(all.iter().filter_map(|dip| dip.chance_depth).collect()),
         deepest: all.iter().map(|dip| dip.depth).fold(0.0, f64::max),
         length_ns: median(all.iter().map(|dip| dip.length_ns as f64).collect())?,
         longest_ns: all.iter().map(|dip| dip.length_ns).max()?,

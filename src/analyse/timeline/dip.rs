@@ -1,5 +1,7 @@
 //! How deep and for how long commits fall while a checkpoint runs.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::timeline::{Phase, Timeline};
@@ -20,7 +22,7 @@ pub struct Dips {
     pub bin_ns: u64,
     /// The median rate of bins that no checkpoint touches.
     pub usual_per_s: f64,
-    /// One for each checkpoint.
+    /// One for each checkpoint that has a whole bin.
     pub dips: Vec<Dip>,
 }
 
@@ -32,6 +34,9 @@ pub struct Dip {
     /// For how long, from the checkpoint's begin until the rate is back, it was below 80 % of the
     /// usual one.
     pub length_ns: u64,
+    /// How deep the lowest of as many bins lies where there is no dip, by the median of all runs of so many:
+    /// the lowest of several is low by chance alone. None of too few.
+    pub chance_depth: Option<f64>,
 }
 
 /// The dips of a timeline; none without checkpoints, or without a bin that none touches.
@@ -44,14 +49,25 @@ pub fn dips(timeline: &Timeline) -> Option<Dips> {
     let bin_ns = timeline.interval_ns * width as u64;
     let counts = bins(timeline, width, |bin| bin.ops);
     let checkpoints: Vec<&Phase> = checkpoints(timeline).collect();
-    let dips: Vec<Dip> = checkpoints
+    let parts: Vec<Range<usize>> = checkpoints
         .iter()
         .enumerate()
-        .map(|(at, phase)| {
-            let until_ns = checkpoints
-                .get(at + 1)
-                .map_or(u64::MAX, |next| next.start_ns);
-            dip(&counts, bin_ns, usual_ops, phase, until_ns)
+        .filter_map(|(at, phase)| {
+            let next = checkpoints.get(at + 1);
+            let until_ns = next.map_or(u64::MAX, |next| next.start_ns);
+            part(&counts, bin_ns, usual_ops, phase, until_ns)
+        })
+        .collect();
+    let others: Vec<u64> = untouched(timeline, width, &counts)
+        .filter(|(bin, _)| !parts.iter().any(|part| part.contains(bin)))
+        .map(|(_, ops)| ops)
+        .collect();
+    let dips: Vec<Dip> = parts
+        .iter()
+        .map(|part| Dip {
+            depth: depth(&counts[part.clone()], usual_ops),
+            length_ns: held_up(&counts[part.clone()], usual_ops) * bin_ns,
+            chance_depth: chance_depth(&others, part.len(), usual_ops),
         })
         .collect();
     (!dips.is_empty()).then(|| Dips {
@@ -70,42 +86,64 @@ fn checkpoints(timeline: &Timeline) -> impl Iterator<Item = &Phase> {
 
 /// The median of the operations in a bin that no checkpoint touches.
 fn usual(timeline: &Timeline, width: usize) -> Option<f64> {
+    let counts = bins(timeline, width, |bin| bin.ops);
+    let outside = untouched(timeline, width, &counts);
+    median(outside.map(|(_, ops)| ops as f64).collect())
+}
+
+/// The bins that no checkpoint touches, by their places.
+fn untouched(
+    timeline: &Timeline,
+    width: usize,
+    counts: &[u64],
+) -> impl Iterator<Item = (usize, u64)> {
     let bin_ns = timeline.interval_ns * width as u64;
-    let touches = |bin: u64| {
+    let touches = move |bin: u64| {
         let (from, to) = (bin * bin_ns, (bin + 1) * bin_ns);
         checkpoints(timeline).any(|phase| phase.start_ns < to && phase.end_ns >= from)
     };
-    let counts = bins(timeline, width, |bin| bin.ops);
-    let outside = counts
-        .into_iter()
-        .zip(0..)
-        .filter(|&(_, bin)| !touches(bin));
-    median(outside.map(|(ops, _)| ops as f64).collect())
+    let all = counts.iter().copied().enumerate();
+    all.filter(move |&(bin, _)| !touches(bin as u64))
 }
 
-/// `until_ns` is the next checkpoint's begin.
-fn dip(counts: &[u64], bin_ns: u64, usual_ops: f64, phase: &Phase, until_ns: u64) -> Dip {
-    let first = (phase.start_ns / bin_ns) as usize;
-    let last = (phase.end_ns / bin_ns) as usize;
-    let next = (until_ns / bin_ns) as usize;
-    let (mut lowest, mut held_up) = (usual_ops, 0);
-    for (at, &ops) in counts
-        .iter()
-        .enumerate()
-        .take(next.max(last + 1))
-        .skip(first)
-    {
-        let is_held_up = (ops as f64) < usual_ops * HELD_UP;
-        if at > last && !is_held_up {
-            break;
-        }
-        lowest = lowest.min(ops as f64);
-        held_up += u64::from(is_held_up);
-    }
-    Dip {
-        depth: 1.0 - lowest / usual_ops,
-        length_ns: held_up * bin_ns,
-    }
+fn is_held_up(ops: u64, usual_ops: f64) -> bool {
+    (ops as f64) < usual_ops * HELD_UP
+}
+
+/// The bins of a checkpoint, and those after it in which commits are still held up: none of one that begins
+/// where there is no whole bin left. `until_ns` is the next checkpoint's begin.
+fn part(
+    counts: &[u64],
+    bin_ns: u64,
+    usual_ops: f64,
+    phase: &Phase,
+    until_ns: u64,
+) -> Option<Range<usize>> {
+    let bin = |ns: u64| usize::try_from(ns / bin_ns).unwrap_or(usize::MAX);
+    let first = bin(phase.start_ns);
+    let after = bin(phase.end_ns).saturating_add(1).min(counts.len());
+    let next = bin(until_ns).clamp(after, counts.len());
+    let rest = counts.get(after..next)?.iter();
+    let late = rest.take_while(|&&ops| is_held_up(ops, usual_ops)).count();
+    (first < after).then(|| first..after + late)
+}
+
+/// How far the lowest bin is below the usual rate, as a share of it.
+fn depth(counts: &[u64], usual_ops: f64) -> f64 {
+    let lowest = counts.iter().map(|&ops| ops as f64);
+    1.0 - lowest.fold(usual_ops, f64::min) / usual_ops
+}
+
+/// How many bins are below 80 % of the usual rate.
+fn held_up(counts: &[u64], usual_ops: f64) -> u64 {
+    let below = counts.iter().filter(|&&ops| is_held_up(ops, usual_ops));
+    below.count() as u64
+}
+
+/// The depth of a dip of `count` bins where there is none.
+fn chance_depth(others: &[u64], count: usize, usual_ops: f64) -> Option<f64> {
+    let runs = others.chunks_exact(count.max(1));
+    median(runs.map(|run| depth(run, usual_ops)).collect())
 }
 
 #[cfg(test)]
@@ -139,9 +177,45 @@ mod tests {
             found.dips,
             [Dip {
                 depth: 0.0,
-                length_ns: 0
+                length_ns: 0,
+                chance_depth: Some(0.0)
             }]
         );
+    }
+
+    #[test]
+    fn a_checkpoint_without_a_whole_bin_has_no_dip() {
+        let mut ops = [100; 30];
+        ops[10..13].fill(25);
+        let mut line = line(&ops, &[(1000, 1300), (2950, 3000)]);
+        line.elapsed_ns = 2_960_000_000;
+        let found = dips(&line).unwrap();
+        assert_eq!(found.dips.len(), 1);
+        assert!((found.dips[0].depth - 0.75).abs() < 1e-12);
+        // What it has of whole bins is looked at, though it goes on.
+        line.phases[3].start_ns = 2_850_000_000;
+        line.phases[3].end_ns = 9_000_000_000;
+        let found = dips(&line).unwrap();
+        assert_eq!((found.dips.len(), found.dips[1].depth), (2, 0.0));
+    }
+
+    #[test]
+    fn the_lowest_of_as_many_bins_without_a_checkpoint_is_told_beside_a_dip() {
+        // Every fourth tenth is at 90 %, a checkpoint or not, and its two bins after that are a dip.
+        let mut ops: Vec<u64> = (0..40)
+            .map(|at| if at % 4 == 3 { 90 } else { 100 })
+            .collect();
+        ops[14] = 10;
+        ops[15] = 10;
+        let found = dips(&line(&ops, &[(1000, 1390)])).unwrap();
+        let dip = found.dips[0];
+        assert!((dip.depth - 0.9).abs() < 1e-12, "{dip:?}");
+        assert_eq!(dip.length_ns, 200_000_000);
+        // Six bins have one of them at least.
+        assert!((dip.chance_depth.unwrap() - 0.1).abs() < 1e-12, "{dip:?}");
+        // None is as long as a checkpoint that takes most of the time.
+        let found = dips(&line(&ops, &[(1000, 3390)])).unwrap();
+        assert_eq!(found.dips[0].chance_depth, None);
     }
 
     #[test]

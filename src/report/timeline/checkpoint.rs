@@ -95,6 +95,7 @@ fn dips(figures: &CheckpointFigures) -> Table {
         ns(figures.checkpoint_ns),
         ns(figures.fsync_ns),
         or_unknown(dips.map(|dips| percent(dips.depth))),
+        or_unknown(dips.and_then(|dips| dips.chance_depth.map(percent))),
         or_unknown(dips.map(|dips| percent(dips.deepest))),
         ns(dips.map(|dips| dips.length_ns)),
         ns(dips.map(|dips| dips.longest_ns as f64)),
@@ -111,6 +112,7 @@ fn dips(figures: &CheckpointFigures) -> Table {
             Column::number("took", 0),
             Column::number("its fsync", 2),
             Column::number("dip", 0),
+            Column::number("by chance", 1),
             Column::number("deepest", 1),
             Column::number("for", 0),
             Column::number("longest", 1),
@@ -146,7 +148,8 @@ fn notes(figures: &CheckpointFigures) -> Vec<Line> {
     if let Some(dips) = &figures.dips {
         notes.push(Line::remark(format!(
             "A dip is how far the lowest {} of a checkpoint's lie below the median of those that no \
-             checkpoint touches; it lasts while they are below 80 % of that",
+             checkpoint touches; it lasts while they are below 80 % of that. By chance: the same of as \
+             many between checkpoints, since the lowest of several is always low",
             show_ns(dips.bin_ns as f64)
         )));
     }
