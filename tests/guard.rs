@@ -204,6 +204,51 @@ fn a_device_that_a_program_has_open_for_writing_is_refused() {
     Program::new().run(&args).exits(0);
 }
 
+/// Opens a device as qemu opens a virtual machine's disk, which the claim doesn't keep off, once a run has
+/// saved `text` in its record: the run ends, prints `table`, and keeps what it measured.
+#[track_caller]
+fn is_ended_by_an_opener(device: &Loop, args: &[&str], (text, table): (&str, &str)) {
+    let before = device.digest();
+    let program = Program::new();
+    let record = program.state().join("kept.json");
+    let json = ["--json", record.to_str().unwrap()];
+    let mut child = program.start(&[args, &json].concat());
+    child.until_in(&record, text);
+    let opened = fs::OpenOptions::new().write(true).open(device.node());
+    let held = opened.unwrap();
+    let ran = child.outcome().exits(3).prints(table);
+    drop(held);
+    let error = ran.stderr.lines().next_back().unwrap();
+    let opener = format!("(process {})", std::process::id());
+    assert!(error.contains("open for writing in"), "{ran:#?}");
+    assert!(error.contains(&opener), "{ran:#?}");
+    let kept = fs::read_to_string(&record).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["run"]["ended"], "in_use");
+    assert_eq!(device.digest(), before);
+}
+
+#[test]
+fn a_device_that_comes_into_use_ends_the_run() {
+    needs_root!();
+    let device = Loop::new(16);
+    device.format("ext4");
+    let mut args = vec!["raw", device.node(), "--sizes", "4k", "--budget", "20s"];
+    args.extend(["--precision", "0.01%"]);
+    is_ended_by_an_opener(&device, &args, ("\"slices\":[{", "4K"));
+}
+
+#[test]
+fn a_spare_device_that_comes_into_use_ends_a_workload() {
+    needs_root!();
+    let mount = Loop::new(400).mounted("ext4");
+    let spare = Loop::new(80);
+    let mut args = vec!["gap", mount.dir(), "--raw", spare.node()];
+    args.extend(["--workload", "checkpoint", "--data", "16m"]);
+    args.extend(["--duration", "300ms", "--repeat", "50"]);
+    is_ended_by_an_opener(&spare, &args, ("\"timelines\":[{", "checkpoint"));
+}
+
 #[test]
 fn a_read_only_device_is_refused() {
     needs_root!();

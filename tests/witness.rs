@@ -200,6 +200,20 @@ fn a_run_that_was_killed_kept_its_promises_and_no_power_was_cut() {
 }
 
 #[test]
+fn a_device_that_comes_into_use_is_written_no_more() {
+    needs_root!();
+    let device = Loop::new(8);
+    let program = Program::new();
+    let witness = Witness::new(&program);
+    let ten_seconds = ["--duration", "10s"];
+    let mut writer = program.start(&promise(&device, &witness.address, &ten_seconds));
+    first_line(writer.stdout.as_mut().unwrap());
+    let _held = OpenOptions::new().write(true).open(device.node()).unwrap();
+    let opener = format!("(process {})", std::process::id());
+    writer.outcome().exits(3).ends_with_error(&opener);
+}
+
+#[test]
 fn a_witness_that_is_killed_goes_on_where_it_was() {
     needs_root!();
     let device = Loop::new(8);

@@ -50,16 +50,18 @@ impl<'a> Console<'a> {
     ) -> anyhow::Result<u8> {
         let terminal = self.terminal;
         tell_own_leftovers(self.root, self.state, terminal);
-        measured?;
+        let refused = in_use(record, measured)?;
         terminal.print(&report::render(record, &terminal.style()))?;
         let warnings = report::warnings(record);
         let late = warnings.iter().filter(|text| !self.early.contains(text));
         say_warnings(terminal, late);
-        if let Some(error) = unsaved {
-            return Err(error);
+        if unsaved.is_none() {
+            self.tell_saved();
         }
-        self.tell_saved();
-        Ok(status_of(record))
+        match refused.or(unsaved) {
+            Some(error) => Err(error),
+            None => Ok(status_of(record)),
+        }
     }
 
     fn tell_saved(&self) {
@@ -67,6 +69,14 @@ impl<'a> Console<'a> {
             let text = format!("the record is in {}", path.display());
             self.terminal.say(Level::Remark, &text);
         }
+    }
+}
+
+/// That a device came into use is told last: what was measured before is worth printing.
+fn in_use(record: &Record, measured: anyhow::Result<()>) -> anyhow::Result<Option<anyhow::Error>> {
+    match measured {
+        Err(error) if record.run.ended == Some(Ended::InUse) => Ok(Some(error)),
+        other => other.map(|()| None),
     }
 }
 

@@ -164,6 +164,7 @@ impl WriteGrant {
             if !more(done) {
                 return Ok(false);
             }
+            self.is_still_free()?;
             let piece = DISCARD_BYTES.min(span_bytes - done);
             ioctl::discard(&device, done, piece).map_err(|source| Refusal::NoDiscard {
                 device: self.node.name.clone(),
@@ -224,5 +225,9 @@ impl WriteGrant {
 
     pub(super) fn node(&self) -> &Node {
         &self.node
+    }
+
+    pub(super) fn root(&self) -> &Root {
+        &self.root
     }
 }

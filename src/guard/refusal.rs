@@ -218,7 +218,7 @@ pub enum Refusal {
     },
     /// Another device took its place.
     #[error(
-        "{device}: is no longer the device that was checked ({detail}); nothing was written: \
+        "{device}: is no longer the device that was checked ({detail}), so nothing more is written: \
          look what it is now and start again"
     )]
     DeviceChanged {
@@ -227,6 +227,12 @@ pub enum Refusal {
         /// What differs.
         detail: String,
     },
+    /// Somebody came to use it while it was written.
+    #[error(
+        "the run ends, because its device came into use: {0}; what that wrote since may be overwritten: \
+         check it"
+    )]
+    CameIntoUse(Box<Refusal>),
     /// The kernel says that it is in use; by what can't be seen.
     #[error(
         "{device}: the kernel says that it is in use, and by what cannot be seen from here; \

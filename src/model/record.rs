@@ -140,6 +140,8 @@ pub enum Ended {
     Rounds,
     /// A signal.
     Interrupted,
+    /// A device that was written came into use.
+    InUse,
     /// No cell is left that works.
     Failed,
 }

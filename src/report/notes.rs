@@ -79,7 +79,10 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     let rounds = is_measured.then(|| Line::remark(rounds));
     let mut lines: Vec<Line> = rounds.into_iter().collect();
     lines.push(Line::remark(machine));
-    let cut_short = matches!(run.ended, Some(Ended::Interrupted | Ended::Failed) | None);
+    let cut_short = matches!(
+        run.ended,
+        Some(Ended::Interrupted | Ended::InUse | Ended::Failed) | None
+    );
     if cut_short && (run.rounds > 0 || is_over_time) {
         let rounds = things(run.rounds as usize, unit);
         lines.push(Line::warning(format!(
@@ -98,6 +101,7 @@ fn ended(run: &Run, unit: &str) -> String {
         Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
         Some(Ended::Rounds) => format!("the number of {unit}s asked for was reached"),
         Some(Ended::Interrupted) => "interrupted".to_owned(),
+        Some(Ended::InUse) => "the device came into use".to_owned(),
         Some(Ended::Failed) => "nothing was left that works".to_owned(),
         None => "not ended: still running, or killed".to_owned(),
     }

@@ -9,6 +9,7 @@ use anyhow::Context;
 use nix::fcntl::OFlag;
 
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
+use crate::guard::Lookout;
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
@@ -26,6 +27,7 @@ use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
 use super::rounds::{Ask, Outcome, SliceError, Slicer};
+use super::survey::SetupError;
 use super::tally::{Observed, Tally};
 use super::traced::{self, Recorder, TracedSlice, Tracing};
 
@@ -41,6 +43,7 @@ pub struct Bench<'a> {
     stop: &'a AtomicBool,
     payload: Payload,
     targets: Vec<Target>,
+    lookout: Lookout,
     cells: Vec<Plan>,
     /// Devices whose events traced slices record; none where nothing is traced.
     traced_devices: Vec<DevId>,
@@ -85,6 +88,7 @@ impl<'a> Bench<'a> {
             stop,
             payload: record.run.payload,
             targets,
+            lookout: Lookout::default(),
             cells,
             traced_devices,
             payloads: fastrand::Rng::with_seed(!record.run.seed),
@@ -287,6 +291,16 @@ impl Slicer for Bench<'_> {
             return Err(cell_error(failure));
         }
         Ok(driven.traced)
+    }
+
+    fn look(&mut self, is_over: bool) -> anyhow::Result<()> {
+        let places = self.targets.iter().map(|target| &target.place);
+        let grants = places.filter_map(Place::grant);
+        let looked = match is_over {
+            true => self.lookout.look_now(grants),
+            false => self.lookout.look(grants),
+        };
+        Ok(looked.map_err(SetupError::from)?)
     }
 
     fn end(&mut self, record: &mut Record) {

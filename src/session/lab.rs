@@ -85,8 +85,9 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
 
 /// Why a lab ended, from why each variant did: what is said of all holds for the least precise.
 pub fn ended(each: &[Ended]) -> Ended {
-    const WORST_FIRST: [Ended; 4] = [
+    const WORST_FIRST: [Ended; 5] = [
         Ended::Interrupted,
+        Ended::InUse,
         Ended::Budget,
         Ended::Rounds,
         Ended::Precise,

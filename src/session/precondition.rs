@@ -138,6 +138,7 @@ fn stretch(
         count_handed: false,
         goes_on: true,
     };
+    slicer.look(false).map_err(Failure::Fatal)?;
     let Outcome {
         slice,
         histogram,

@@ -9,6 +9,7 @@ use crate::model::histogram::encode;
 use crate::model::record::{Ended, Handed, LatencyNs, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
 
+use super::survey::or_in_use;
 use super::traced::{self, Kept, TracedSlice};
 
 /// What a slice is asked to do.
@@ -71,6 +72,12 @@ pub trait Slicer {
     /// Runs the cell at `index` once with the kernel's events recorded; none where they aren't.
     fn traced(&mut self, _index: usize, _ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
         Ok(None)
+    }
+
+    /// Sees whether a device that is written came into use, which ends the run. Asked before each
+    /// slice, when it looks if it is time, and once the last one `is_over`.
+    fn look(&mut self, _is_over: bool) -> anyhow::Result<()> {
+        Ok(())
     }
 
     /// The last slice is done: completes what the record has of the whole run.
@@ -161,10 +168,13 @@ pub fn run(
         pace,
         hooks,
     };
-    let ended = rounds.all()?;
+    let all = rounds.all();
+    let all = all.and_then(|ended| rounds.slicer.look(true).map(|()| ended));
+    let (ended, refused) = or_in_use(all)?;
     rounds.record.run.ended = Some(ended);
     rounds.slicer.end(rounds.record);
-    rounds.publish()
+    rounds.publish()?;
+    refused.map_or(Ok(()), Err)
 }
 
 struct Rounds<'a> {
@@ -293,6 +303,7 @@ impl Rounds<'_> {
                 count_handed: false,
                 goes_on: false,
             };
+            self.slicer.look(false)?;
             self.tell(Some(round), index);
             match self.slicer.traced(index, &ask) {
                 Ok(Some(slice)) => {
@@ -340,6 +351,7 @@ impl Rounds<'_> {
         cell: usize,
         ask: &Ask,
     ) -> anyhow::Result<Option<(u64, Outcome)>> {
+        self.slicer.look(false)?;
         let started_ns = self.tell(round, cell);
         match self.slicer.slice(cell, ask) {
             Ok(outcome) => {

@@ -8,7 +8,9 @@ use crate::guard::{self, Confirmations, Permit, Refusal};
 use crate::model::cell::{CellSpec, EngineKind, Method, Payload, Role};
 use crate::model::durability::Durability;
 use crate::model::facts::{DeviceFacts, MountFacts};
-use crate::model::record::{Cell, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool};
+use crate::model::record::{
+    Cell, Ended, Level, Note, Record, Run, SCHEMA, Target, TargetKind, Tool,
+};
 use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
 use crate::plan::{self, Matrix, Settings, TargetPlan, settings::MIN_ROUNDS};
@@ -62,6 +64,20 @@ pub enum SetupError {
     /// A signal came while everything was prepared.
     #[error("interrupted before anything was measured; nothing is left behind")]
     Interrupted,
+}
+
+/// Why a run ended, as its record is to say, and what remains to be told once the record is kept: that
+/// its device came into use. Any other error says nothing of what was measured.
+pub(super) fn or_in_use(
+    all: anyhow::Result<Ended>,
+) -> anyhow::Result<(Ended, Option<anyhow::Error>)> {
+    match all {
+        Ok(ended) => Ok((ended, None)),
+        Err(error) => match error.downcast_ref() {
+            Some(SetupError::Refused(_)) => Ok((Ended::InUse, Some(error))),
+            _ => Err(error),
+        },
+    }
 }
 
 impl From<EngineError> for SetupError {

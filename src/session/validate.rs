@@ -7,6 +7,7 @@ use crate::model::record::{Cell, Ended, Record};
 use super::claims::is_steady;
 use super::precondition::{self, Failure, MAX_ROUNDS, Stage};
 use super::rounds::{self, Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer};
+use super::survey::or_in_use;
 use super::traced::TracedSlice;
 
 /// How to try claims.
@@ -66,17 +67,12 @@ pub fn validate(
         course,
         watch,
     };
-    let mut ended = Ended::Precise;
-    for group in &groups {
-        if run.watch.interrupted() {
-            ended = Ended::Interrupted;
-            break;
-        }
-        ended = worse(ended, run.group(group)?);
-    }
+    let all = run.all(&groups);
+    let (ended, refused) = or_in_use(all)?;
     run.record.run.ended = Some(ended);
     run.slicer.end(run.record);
-    run.publish()
+    run.publish()?;
+    refused.map_or(Ok(()), Err)
 }
 
 /// What ended the whole of a run of which parts ended so.
@@ -87,6 +83,7 @@ fn worse(one: Ended, other: Ended) -> Ended {
         Ended::Budget => 2,
         Ended::Failed => 3,
         Ended::Interrupted => 4,
+        Ended::InUse => 5,
     };
     if rank(other) > rank(one) { other } else { one }
 }
@@ -125,6 +122,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn all(&mut self, groups: &[Group]) -> anyhow::Result<Ended> {
+        let mut ended = Ended::Precise;
+        for group in groups {
+            if self.watch.interrupted() {
+                return Ok(Ended::Interrupted);
+            }
+            ended = worse(ended, self.group(group)?);
+        }
+        Ok(ended)
+    }
+
     fn group(&mut self, group: &Group) -> anyhow::Result<Ended> {
         if group.steady {
             match self.precondition(group) {
@@ -257,6 +265,10 @@ impl Slicer for Part<'_> {
 
     fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
         self.slicer.traced(self.cells[index], ask)
+    }
+
+    fn look(&mut self, is_over: bool) -> anyhow::Result<()> {
+        self.slicer.look(is_over)
     }
 }
 

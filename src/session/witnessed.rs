@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine;
-use crate::guard::{self, Confirmations, Permit};
+use crate::guard::{self, Confirmations, Lookout, Permit};
 use crate::model::cell::{EngineKind, Method};
 use crate::model::durability::{Checked, DeviceKey, Pledge};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
@@ -144,23 +144,26 @@ impl Promiser {
         let fd = fd.map_err(SetupError::from)?;
         let mut reports = Reports::begin(address, &pledge, stop).map_err(SetupError::from)?;
         let begun = Instant::now();
-        let more = |written: u64| {
-            !stop.load(Ordering::Relaxed)
+        let mut lookout = Lookout::default();
+        let mut more = |written: u64| {
+            lookout.look([&grant]).map_err(SetupError::from)?;
+            Ok(!stop.load(Ordering::Relaxed)
                 && vow.duration.is_none_or(|time| begun.elapsed() < time)
-                && vow.records.is_none_or(|records| written < records)
+                && vow.records.is_none_or(|records| written < records))
         };
-        let acknowledged = write(fd.as_fd(), &pledge, &mut reports, &more, promised)?;
+        let acknowledged = write(fd.as_fd(), &pledge, &mut reports, &mut more, promised)?;
         reports.end().map_err(SetupError::from)?;
         Ok(acknowledged)
     }
 }
 
-/// Writes records one after the other and reports each. Gives how many were acknowledged.
+/// Writes records one after the other and reports each, while `more` says so. Gives how many were
+/// acknowledged.
 fn write(
     fd: BorrowedFd<'_>,
     pledge: &Pledge,
     reports: &mut Reports<'_>,
-    more: &dyn Fn(u64) -> bool,
+    more: &mut dyn FnMut(u64) -> Result<bool, SetupError>,
     promised: &mut dyn FnMut(&Pledge) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
     let run = pledge.run().unwrap_or_default();
@@ -174,7 +177,7 @@ fn write(
             reports.settle().map_err(SetupError::from)?;
             promised(pledge)?;
         }
-        if !more(sequence) {
+        if !more(sequence)? {
             return Ok(None);
         }
         reports.room_for(sequence + 1).map_err(SetupError::from)?;

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::guard::Lookout;
 use crate::model::record::{Ended, Record};
 use crate::plan::WorkloadPlan;
+use crate::session::survey::{SetupError, or_in_use};
 use crate::session::{counters, drives};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::root::Root;
@@ -51,6 +53,7 @@ pub fn run_workloads(
         begun_ns: monotonic_ns(),
         random: fastrand::Rng::with_seed(record.run.seed),
         done: Duration::ZERO,
+        lookout: Lookout::default(),
         record,
         grounds,
         plan,
@@ -61,10 +64,13 @@ pub fn run_workloads(
         .notes
         .extend(counters::uncounted(root, run.record));
     drives::begin(root, run.record);
-    let ended = run.all()?;
+    let all = run.all();
+    let all = all.and_then(|ended| run.look().map(|()| ended));
+    let (ended, refused) = or_in_use(all)?;
     drives::end(root, run.record);
     run.record.run.ended = Some(ended);
-    run.publish()
+    run.publish()?;
+    refused.map_or(Ok(()), Err)
 }
 
 struct Run<'a> {
@@ -73,6 +79,7 @@ struct Run<'a> {
     random: fastrand::Rng,
     /// The length of all stretches so far.
     done: Duration,
+    lookout: Lookout,
     record: &'a mut Record,
     grounds: &'a mut Grounds,
     plan: &'a WorkloadPlan,
@@ -112,6 +119,7 @@ impl Run<'_> {
     }
 
     fn one(&mut self, repetition: u32, at: usize, side: Side) -> anyhow::Result<()> {
+        self.look()?;
         let duration = side.duration(self.plan);
         let context = Context {
             root: self.root,
@@ -143,6 +151,13 @@ impl Run<'_> {
             self.record.timelines.push(timeline);
         }
         self.publish()
+    }
+
+    /// Sees whether the device that was named came into use. Not within a stretch, where all that is
+    /// done is measured.
+    fn look(&mut self) -> anyhow::Result<()> {
+        let looked = self.lookout.look_now(&self.grounds.device);
+        Ok(looked.map_err(SetupError::from)?)
     }
 
     /// The length of all stretches, all repetitions together.
