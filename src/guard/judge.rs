@@ -37,6 +37,7 @@ fn refusal(device: &str, found: &Use) -> Refusal {
             (None, Relation::Itself) => "it".into(),
             (None, Relation::Partition) => format!("its partition {of}"),
             (None, Relation::WholeDisk) => format!("its whole disk {of}"),
+            (None, Relation::OtherPath) => format!("{of}, which is the same drive,"),
             (None, Relation::Lower) => format!("{of}, which it lies on,"),
         };
         return Refusal::LoopBacking {
@@ -55,6 +56,11 @@ fn refusal(device: &str, found: &Use) -> Refusal {
         Relation::WholeDisk => Refusal::WholeDiskInUse {
             device,
             disk: of,
+            usage: words(&found.by),
+        },
+        Relation::OtherPath => Refusal::OtherPathInUse {
+            device,
+            other: of,
             usage: words(&found.by),
         },
         Relation::Lower => Refusal::LowerInUse {
@@ -273,6 +279,12 @@ mod tests {
         );
         let disk = verdict(&[(Relation::WholeDisk, "sda", holder("LVM-x"))]).unwrap();
         assert!(matches!(disk, Refusal::WholeDiskInUse { .. }));
+        let path = verdict(&[(Relation::OtherPath, "sdb1", mount(None))]).unwrap();
+        assert!(matches!(path, Refusal::OtherPathInUse { .. }));
+        assert!(
+            path.to_string().contains("sdb1, which is mounted at /data"),
+            "{path}"
+        );
         let lower = verdict(&[(Relation::Lower, "loop3", mount(None))]).unwrap();
         assert!(matches!(lower, Refusal::LowerInUse { .. }));
         assert!(

@@ -127,6 +127,19 @@ pub enum Refusal {
         /// By what.
         usage: String,
     },
+    /// The same drive has another name too, and is in use under that.
+    #[error(
+        "{device}: is by its identity (wwid) the same drive as {other}, which is {usage}; free that first, \
+         or name another drive"
+    )]
+    OtherPathInUse {
+        /// The kernel name of what was named.
+        device: String,
+        /// The kernel name of the other path, or of a partition by it.
+        other: String,
+        /// By what.
+        usage: String,
+    },
     /// It is active swap space.
     #[error("{device}: is active swap space; run `swapoff` on it first, or name another device")]
     Swap {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::loops::{self, Backing};
 use super::mount::block_device;
 use super::mountinfo::{self, unescape};
-use super::sysfs::{dev_of, device_dir, name_of, names, text, value};
+use super::sysfs::{dev_of, device_dir, is_partition, name_of, names, text, value};
 use crate::model::facts::DevId;
 use crate::sys::root::Root;
 
@@ -38,6 +38,15 @@ pub(super) struct Writer {
     pub(super) process: String,
 }
 
+/// A whole disk that tells who it is.
+#[derive(Clone, Debug)]
+pub(super) struct Identified {
+    /// Its directory, with links resolved.
+    pub(super) dir: PathBuf,
+    /// The same for each path to one drive.
+    pub(super) wwid: String,
+}
+
 /// All users of block devices that can be seen from here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
@@ -47,6 +56,8 @@ pub(super) struct Snapshot {
     pub(super) btrfs: Vec<(DevId, String)>,
     pub(super) loops: Vec<LoopUse>,
     pub(super) writers: Vec<Writer>,
+    /// Not users, but by whom devices may be used under another number.
+    pub(super) disks: Vec<Identified>,
 }
 
 impl Snapshot {
@@ -60,6 +71,7 @@ impl Snapshot {
             btrfs: btrfs_members(root),
             loops: attached_loops(root),
             writers: writers(root, &pids),
+            disks: identified_disks(root),
         }
     }
 }
@@ -159,6 +171,22 @@ fn attached_loops(root: &Root) -> Vec<LoopUse> {
                 size_bytes: value::<u64>(dir.join("size")).unwrap_or(0) * 512,
                 backing: loops::backing(root, dev, &dir)?,
             })
+        })
+        .collect()
+}
+
+/// Disks with a world-wide identity: SCSI's is an attribute of the device (sdev_show_wwid() in
+/// drivers/scsi/scsi_sysfs.c), NVMe's of the namespace's disk (wwid_show() in
+/// drivers/nvme/host/sysfs.c). The paths below a native multipath disk have no number and no node.
+fn identified_disks(root: &Root) -> Vec<Identified> {
+    let class = root.sys.join("class/block");
+    names(&class)
+        .iter()
+        .filter_map(|name| class.join(name).canonicalize().ok())
+        .filter(|dir| !is_partition(dir) && dev_of(dir).is_some())
+        .filter_map(|dir| {
+            let wwid = text(dir.join("device/wwid")).or_else(|| text(dir.join("wwid")))?;
+            Some(Identified { dir, wwid })
         })
         .collect()
 }

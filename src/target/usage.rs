@@ -1,5 +1,5 @@
-//! Who uses a device's bytes: by itself, through its partitions or its whole disk, and for a loop
-//! device through what it lies on. Facts only: the guard judges.
+//! Who uses a device's bytes: by itself, through its partitions or its whole disk, by another path to
+//! the same drive, and for a loop device through what it lies on. Facts only: the guard judges.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -7,7 +7,9 @@ use std::path::Path;
 
 use super::loops::Backing;
 use super::snapshot::{LoopUse, Snapshot};
-use super::sysfs::{dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text};
+use super::sysfs::{
+    dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text, value,
+};
 use crate::model::facts::DevId;
 use crate::sys::root::Root;
 
@@ -20,6 +22,8 @@ pub enum Relation {
     Partition,
     /// It is the whole disk of that partition.
     WholeDisk,
+    /// It is another path to the same drive, or a partition of that.
+    OtherPath,
     /// It lies below that loop device, or on the same file.
     Lower,
 }
@@ -153,6 +157,7 @@ impl Walk<'_> {
             .collect();
         self.uses.extend(direct);
         self.follow_partitions(place, &dir);
+        self.follow_other_paths(place, &dir);
         self.follow_loop(place, &name);
     }
 
@@ -238,6 +243,32 @@ impl Walk<'_> {
         }
     }
 
+    /// Goes from a disk across to others that are the same drive: the LUNs of a SAN by each path, a
+    /// dual-port NVMe drive without multipath. From a partition, to their partitions in its place.
+    fn follow_other_paths(&mut self, place: Place, dir: &Path) {
+        let disk = disk_dir(dir);
+        let disks = &self.snapshot.disks;
+        let Some(own) = disks.iter().find(|found| found.dir == disk) else {
+            return;
+        };
+        let others = disks.iter();
+        let others = others.filter(|other| other.wwid == own.wwid && other.dir != own.dir);
+        for other in others {
+            let devices = match is_partition(dir) {
+                true => partitions_in_place_of(self.root, &other.dir, dir),
+                false => dev_of(&other.dir).into_iter().collect(),
+            };
+            self.waiting.extend(devices.into_iter().map(|dev| Place {
+                dev,
+                relation: match place.relation {
+                    Relation::Lower => Relation::Lower,
+                    _ => Relation::OtherPath,
+                },
+                ..place
+            }));
+        }
+    }
+
     /// Goes from a loop device down to the block device that it lies on, or across to the other
     /// loop devices on the same file. What else uses the filesystem that the file lies on is no
     /// matter: writes reach it through that filesystem.
@@ -275,6 +306,23 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// The partitions of a disk that share bytes with a partition of the same drive by another path.
+fn partitions_in_place_of(root: &Root, disk: &Path, partition: &Path) -> Vec<DevId> {
+    let range = |dir: &Path| {
+        let start: u64 = value(dir.join("start"))?;
+        let sectors: u64 = value(dir.join("size"))?;
+        Some((start, start.saturating_add(sectors)))
+    };
+    let own = range(partition);
+    let shares = |dev: &DevId| {
+        let other = device_dir(root, *dev).ok().and_then(|dir| range(&dir));
+        // Where either place is unknown, it may be the same.
+        own.zip(other)
+            .is_none_or(|(own, other)| own.0 < other.1 && other.0 < own.1)
+    };
+    partitions(disk).into_iter().filter(shares).collect()
 }
 
 /// Whether two loop devices on the same backing share bytes of it.

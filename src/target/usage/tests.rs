@@ -131,6 +131,57 @@ fn a_whole_disk_in_use_is_a_use_of_its_partition_and_a_sibling_is_not() {
 }
 
 #[test]
+fn a_use_by_another_path_to_the_same_drive_is_a_use() {
+    let machine = Machine::new();
+    for (place, dev, start) in [
+        ("sda/sda2", "8:2", "2048"),
+        ("sdb/sdb1", "8:17", "0"),
+        ("sdb/sdb2", "8:18", "2048"),
+    ] {
+        machine.device(place, dev);
+        machine.file(&format!("sys/devices/{place}/partition"), "x");
+        machine.file(&format!("sys/devices/{place}/start"), start);
+    }
+    machine.file("sys/devices/sda/sda1/start", "0");
+    machine.device("sdb", "8:16");
+    machine.file(
+        "proc/self/mountinfo",
+        "1 0 8:18 / /data rw - ext4 /dev/sdb2 rw\n",
+    );
+    let identify = |disk: &str, wwid: &str| {
+        machine.file(&format!("sys/devices/{disk}/device/wwid"), wwid);
+    };
+    // Nothing, and nothing in common.
+    assert_eq!(machine.usage("8:0"), []);
+    identify("sda", "\n");
+    identify("sdb", "\n");
+    assert_eq!(machine.usage("8:0"), []);
+    identify("sda", "naa.600a0b80000f1234\n");
+    identify("sdb", "naa.600a0b80000f9999\n");
+    assert_eq!(machine.usage("8:0"), []);
+    identify("sdb", "naa.600a0b80000f1234\n");
+    let there = (Relation::OtherPath, "sdb2".into(), mount("/data", None));
+    assert_eq!(machine.usage("8:0"), std::slice::from_ref(&there));
+    assert_eq!(machine.usage("8:2"), [there]);
+    assert_eq!(machine.usage("8:1"), [], "the other partition is free");
+}
+
+#[test]
+fn a_namespace_under_two_numbers_is_one_drive() {
+    let machine = Machine::new();
+    for (name, dev) in [("nvme0n1", "259:0"), ("nvme1n1", "259:1")] {
+        machine.device(name, dev);
+        machine.file(&format!("sys/devices/{name}/wwid"), "eui.0025385b71b0e2a4");
+    }
+    machine.file("sys/devices/nvme1n1/holders/md0/dev", "9:0");
+    let uses = machine.usage("259:0");
+    assert!(
+        matches!(&uses[..], [(Relation::OtherPath, of, By::Holder { .. })] if of == "nvme1n1"),
+        "{uses:?}"
+    );
+}
+
+#[test]
 fn swap_btrfs_and_holders_are_uses() {
     let machine = Machine::new();
     machine.file(
