@@ -250,6 +250,23 @@ fn a_spare_device_that_comes_into_use_ends_a_workload() {
 }
 
 #[test]
+fn a_container_is_told_that_it_does_not_see_all_programs() {
+    needs_root!();
+    let device = Loop::new(16);
+    let program = Program::new();
+    let args = ["raw", device.node(), "--rounds", "1", "--sizes", "4k"];
+    let seen = program.run(&args).exits(0);
+    assert!(!seen.stderr.contains("PID namespace"), "{seen:#?}");
+    let own = program.command(&args);
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc"]);
+    unshare.arg(own.get_program()).args(own.get_args());
+    unshare.env("XDG_STATE_HOME", program.state());
+    let ran = support::ran(unshare.output().unwrap()).exits(0);
+    assert_eq!(ran.stderr.matches("PID namespace").count(), 1, "{ran:#?}");
+}
+
+#[test]
 fn a_read_only_device_is_refused() {
     needs_root!();
     let device = Loop::new(16);

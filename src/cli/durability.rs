@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::model::cell::{EngineKind, Method};
 use crate::model::durability::{Durability as Told, Pledge};
+use crate::model::record::Level;
 use crate::model::units::{parse_bytes, parse_duration, show_bytes};
 use crate::plan;
 use crate::session::{self, Vow};
@@ -172,6 +173,9 @@ fn promise(
         records: power.records,
     };
     let promiser = session::promiser(root, &args.device, vow)?;
+    for doubt in promiser.doubts() {
+        terminal.say(Level::Warning, &doubt);
+    }
     let accepted = Some(promiser.confirmations());
     let confirmed = confirmation(accepted, Some(&args.writing), &stop)?;
     let (word, force) = confirmed.unwrap_or_default();

@@ -269,6 +269,19 @@ impl Permit {
         &self.facts
     }
 
+    /// What the judgement can't rule out, for the user to weigh.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if !target::sees_all_processes(&self.root) {
+            doubts.push(
+                "this process lives in a PID namespace of its own, as in a container, so programs outside \
+                 of it that write the device can't be seen; make sure that there are none, or run outside"
+                    .to_owned(),
+            );
+        }
+        doubts
+    }
+
     /// What confirms that it may be overwritten.
     pub fn confirmations(&self) -> Confirmations {
         // The serial of a drive below a stack confirms nothing: it would be the same for every

@@ -22,6 +22,7 @@ fn weight(found: &Use) -> (u8, Relation, u8) {
         By::Btrfs { .. } => (0, 2),
         By::Holder { .. } => (0, 3),
         By::Mount { .. } => (0, 4),
+        By::Export { .. } => (0, 5),
         By::Loop { .. } => (1, 0),
         By::Writer { .. } => (2, 0),
     };
@@ -103,6 +104,7 @@ fn own_refusal(device: String, by: &By) -> Refusal {
                 remedy,
             }
         }
+        By::Export { what } => Refusal::Exported { device, what },
         By::Writer { pid, process } => Refusal::OpenForWriting {
             device,
             process,
@@ -137,6 +139,7 @@ fn words(by: &By) -> String {
             let (what, _) = maker(name, dm_name.as_deref(), dm_uuid.as_deref());
             format!("held by {name} ({what})")
         }
+        By::Export { what } => format!("exported to other hosts as {what}"),
         By::Writer { pid, process } => {
             format!("open for writing in {process} (process {pid})")
         }
@@ -242,6 +245,10 @@ mod tests {
             Refusal::BtrfsMember { .. }
         ));
         assert!(matches!(by(loop_on(None)), Refusal::LoopBacking { .. }));
+        let export = By::Export {
+            what: "namespace 1".into(),
+        };
+        assert!(matches!(by(export), Refusal::Exported { .. }));
         let writer = By::Writer {
             pid: 9,
             process: "dd".into(),

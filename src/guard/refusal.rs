@@ -202,6 +202,17 @@ pub enum Refusal {
         /// By what.
         usage: String,
     },
+    /// Other hosts may write it.
+    #[error(
+        "{device}: is exported to other hosts as {what}; take it out there first (nvmetcli, targetcli), or \
+         name another device"
+    )]
+    Exported {
+        /// Its kernel name.
+        device: String,
+        /// As what.
+        what: String,
+    },
     /// A process has it open for writing.
     #[error("{device}: is open for writing in {process} (process {pid}); stop that first")]
     OpenForWriting {

@@ -279,6 +279,13 @@ impl Survey {
         let stack = permit.facts().to_vec();
         let target = device_target(DEVICE, path.display().to_string(), stack.clone());
         self.record.targets.push(target);
+        // A lab's image is its own, without a name for others.
+        if self.record.run.verb != "lab" {
+            permit
+                .doubts()
+                .into_iter()
+                .for_each(|doubt| self.warn(Some(DEVICE), doubt));
+        }
         self.permit = Some(permit);
         Ok(stack)
     }

@@ -117,6 +117,11 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
 }
 
 impl Promiser {
+    /// What the guard can't rule out.
+    pub fn doubts(&self) -> Vec<String> {
+        self.permit.doubts()
+    }
+
     /// What overwriting the device must be confirmed with.
     pub fn confirmations(&self) -> Confirmations {
         self.permit.confirmations()

@@ -5,6 +5,7 @@ pub mod usage;
 
 mod device;
 mod drive;
+mod exports;
 mod host;
 mod identity;
 mod journal;
@@ -23,5 +24,6 @@ pub use journal::external_journal;
 pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
+pub use snapshot::sees_all_processes;
 pub use stack::{all_devices, device_node, neighbours, stack};
 pub use temperature::temperature_c;

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::exports::{Export, exports};
 use super::loops::{self, Backing};
 use super::mount::block_device;
 use super::mountinfo::{self, unescape};
@@ -56,6 +57,8 @@ pub(super) struct Snapshot {
     pub(super) btrfs: Vec<(DevId, String)>,
     pub(super) loops: Vec<LoopUse>,
     pub(super) writers: Vec<Writer>,
+    /// What other hosts may write.
+    pub(super) exports: Vec<Export>,
     /// Not users, but by whom devices may be used under another number.
     pub(super) disks: Vec<Identified>,
 }
@@ -71,12 +74,21 @@ impl Snapshot {
             btrfs: btrfs_members(root),
             loops: attached_loops(root),
             writers: writers(root, &pids),
+            exports: exports(root),
             disks: identified_disks(root),
         }
     }
 }
 
-/// The processes of this machine, this one left out.
+/// Whether this process sees all others: it lives in the PID namespace that the machine started with,
+/// whose number is fixed (PROC_PID_INIT_INO in include/linux/proc_ns.h), or the kernel has but one.
+pub fn sees_all_processes(root: &Root) -> bool {
+    const INITIAL: &str = "pid:[4026531836]";
+    let own = fs::read_link(root.proc.join("self/ns/pid"));
+    own.map_or(true, |own| own == Path::new(INITIAL))
+}
+
+/// The processes of this machine that can be seen, this one left out.
 fn pids(root: &Root) -> Vec<u32> {
     let own = fs::read_link(root.proc.join("self")).unwrap_or_default();
     names(&root.proc)
@@ -122,8 +134,7 @@ fn mounts_seen_by(root: &Root, process: &str, pid: Option<u32>) -> Vec<MountUse>
         .collect()
 }
 
-/// Devices in /proc/swaps (proc_swaps(5)): by their node's number, and where there is no such node
-/// here, by their name in sysfs.
+/// Devices in /proc/swaps (proc_swaps(5)).
 fn swaps(root: &Root) -> Vec<DevId> {
     let table = fs::read_to_string(root.proc.join("swaps")).unwrap_or_default();
     table
@@ -131,16 +142,20 @@ fn swaps(root: &Root) -> Vec<DevId> {
         .skip(1)
         .filter_map(|line| line.split_whitespace().next())
         .map(|path| unescape(path.as_bytes()))
-        .filter_map(|path| {
-            let node = root.dev.join(path.strip_prefix("/dev/")?);
-            let by_number = fs::metadata(&node)
-                .ok()
-                .filter(|found| found.file_type().is_block_device())
-                .map(|found| DevId::from_dev(found.rdev()));
-            let by_name = || dev_of(root.sys.join("class/block").join(node.file_name()?));
-            by_number.or_else(by_name)
-        })
+        .filter_map(|path| device_at(root, &path))
         .collect()
+}
+
+/// The block device of a node under /dev, by the node's number, and where there is no such node here, by
+/// its name in sysfs.
+pub(super) fn device_at(root: &Root, path: &str) -> Option<DevId> {
+    let node = root.dev.join(path.strip_prefix("/dev/")?);
+    let by_number = fs::metadata(&node)
+        .ok()
+        .filter(|found| found.file_type().is_block_device())
+        .map(|found| DevId::from_dev(found.rdev()));
+    let by_name = || dev_of(root.sys.join("class/block").join(node.file_name()?));
+    by_number.or_else(by_name)
 }
 
 fn btrfs_members(root: &Root) -> Vec<(DevId, String)> {

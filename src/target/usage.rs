@@ -61,6 +61,11 @@ pub enum By {
         /// The path of the file that both lie on; none where the device itself is the backing.
         file: Option<String>,
     },
+    /// Other hosts, to which this one exports it.
+    Export {
+        /// As what.
+        what: String,
+    },
     /// A process that has it open for writing.
     Writer {
         /// Its number.
@@ -167,8 +172,13 @@ impl Walk<'_> {
             swaps,
             btrfs,
             writers,
+            exports,
             ..
         } = self.snapshot;
+        let image = self.attached(Some(dev)).and_then(|own| own.backing.file);
+        let exports = exports
+            .iter()
+            .filter(|export| export.dev == Some(dev) || image.is_some() && export.file == image);
         let mounts = mounts.iter().filter(|mount| mount.dev == dev);
         let swaps = swaps.iter().filter(|&&swap| swap == dev);
         let btrfs = btrfs.iter().filter(|(member, _)| *member == dev);
@@ -180,6 +190,9 @@ impl Walk<'_> {
             })
             .chain(swaps.map(|_| By::Swap))
             .chain(btrfs.map(|(_, uuid)| By::Btrfs { uuid: uuid.clone() }))
+            .chain(exports.map(|export| By::Export {
+                what: export.what.clone(),
+            }))
             .chain(writers.map(|writer| By::Writer {
                 pid: writer.pid,
                 process: writer.process.clone(),

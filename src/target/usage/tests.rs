@@ -212,6 +212,72 @@ fn swap_btrfs_and_holders_are_uses() {
     );
 }
 
+fn exported(what: &str) -> By {
+    By::Export { what: what.into() }
+}
+
+#[test]
+fn what_the_nvme_target_has_enabled_is_a_use() {
+    let machine = Machine::new();
+    let namespace = "sys/kernel/config/nvmet/subsystems/nqn.a/namespaces/3";
+    machine.file(&format!("{namespace}/device_path"), "/dev/sda1\n");
+    machine.file(&format!("{namespace}/enable"), "0\n");
+    assert_eq!(machine.usage("8:1"), []);
+    machine.file(&format!("{namespace}/enable"), "1\n");
+    let export = exported("namespace 3 of the NVMe subsystem nqn.a");
+    assert_eq!(
+        machine.usage("8:0"),
+        [(Relation::Partition, "sda1".into(), export)]
+    );
+}
+
+#[test]
+fn backstores_of_the_scsi_target_are_uses_by_name_number_and_file() {
+    let machine = Machine::new();
+    machine.file("image", "");
+    machine.attach(0, "image", 0);
+    machine.device("sdb", "8:16");
+    let core = "sys/kernel/config/target/core";
+    machine.file(&format!("{core}/pscsi_0/whole/udev_path"), "/dev/sda\n");
+    machine.file(
+        &format!("{core}/iblock_1/one/info"),
+        "Status: ACTIVATED\n        iBlock device: sdb\n        Major: 8 Minor: 16  CLAIMED: IBLOCK\n",
+    );
+    let image = machine.0.path().join("image");
+    let text = format!(
+        "TCM FILEIO ID: 0        File: {}  Size: 1\n",
+        image.display()
+    );
+    machine.file(&format!("{core}/fileio_2/two/info"), &text);
+    for (dev, name, what) in [
+        ("8:0", "sda", "backstore pscsi_0/whole of the SCSI target"),
+        ("8:16", "sdb", "backstore iblock_1/one of the SCSI target"),
+        ("7:0", "loop0", "backstore fileio_2/two of the SCSI target"),
+    ] {
+        let export = (Relation::Itself, name.into(), exported(what));
+        assert_eq!(machine.usage(dev), [export], "{dev}");
+    }
+}
+
+#[test]
+fn a_pid_namespace_of_its_own_hides_processes() {
+    let machine = Machine::new();
+    let root = Root {
+        sys: machine.0.path().join("sys"),
+        proc: machine.0.path().join("proc"),
+        dev: machine.0.path().join("dev"),
+    };
+    let sees_all = || crate::target::sees_all_processes(&root);
+    assert!(sees_all(), "a kernel without PID namespaces");
+    let link = machine.0.path().join("proc/self/ns/pid");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink("pid:[4026531836]", &link).unwrap();
+    assert!(sees_all());
+    fs::remove_file(&link).unwrap();
+    symlink("pid:[4026532310]", &link).unwrap();
+    assert!(!sees_all());
+}
+
 #[test]
 fn a_second_loop_on_the_same_file_and_its_mount_are_uses() {
     let machine = Machine::new();
