@@ -3,9 +3,13 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::process::{Command, Stdio};
 
+use syncprof::guard::{self, Permit};
+use syncprof::sys::root::Root;
+
+use support::running::Running;
 use support::{Loop, Program, digest, system};
 
 /// `raw` on `path`, and on a symbolic link to it, is refused with this in its message; also when it
@@ -247,6 +251,41 @@ fn a_spare_device_that_comes_into_use_ends_a_workload() {
     args.extend(["--workload", "checkpoint", "--data", "16m"]);
     args.extend(["--duration", "300ms", "--repeat", "50"]);
     is_ended_by_an_opener(&spare, &args, ("\"timelines\":[{", "checkpoint"));
+}
+
+/// A prompt may wait for as long as anybody likes.
+#[test]
+fn what_comes_to_a_device_before_it_is_confirmed_is_not_overwritten() {
+    needs_root!();
+    let device = Loop::new(16);
+    let claimed = || guard::check(&Root::host(), device.node().as_ref()).unwrap();
+    let refusal = |permit: Permit, force| {
+        let given = permit.overwrite(4096, device.name(), force);
+        given.unwrap_err().to_string()
+    };
+    let image = fs::OpenOptions::new().write(true).open(device.image());
+    let image = image.unwrap();
+    for force in [false, true] {
+        let permit = claimed();
+        // Below the device, whose page cache doesn't see it.
+        image.write_all_at(b"XFSB", 0).unwrap();
+        let text = refusal(permit, force);
+        assert!(text.contains("an XFS filesystem"), "{text}");
+        image.write_all_at(&[0; 4], 0).unwrap();
+    }
+    let permit = claimed();
+    let opened = fs::OpenOptions::new().write(true).open(device.node());
+    let other = holder(opened.unwrap());
+    let text = refusal(permit, true);
+    other.killed();
+    assert!(text.contains("open for writing in sleep"), "{text}");
+    claimed().overwrite(4096, device.name(), false).unwrap();
+}
+
+/// Another program that has a file open, since one's own descriptors don't count.
+fn holder(file: fs::File) -> Running {
+    let mut sleep = Command::new("sleep");
+    Running::new(sleep.arg("60").stdout(file).spawn().unwrap())
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub(super) struct Lab {
 #[command(next_help_heading = "Writing a device")]
 pub(super) struct Writing {
     /// Write fresh data: DESTROYS what the device holds in the span. Asks for the device's serial
-    /// number or kernel name
+    /// number or kernel name; for a partition's kernel name
     #[arg(long)]
     pub(super) overwrite: bool,
     /// With --overwrite: even if the device carries a filesystem or another known signature

@@ -18,13 +18,15 @@ mod layout;
 mod lookout;
 mod no_extents;
 mod node;
+mod permit;
 mod proof;
 mod refusal;
 mod signature;
 
-pub use check::{Confirmations, MAX_PRESERVED_BYTES, Permit, check, writable};
+pub use check::{check, writable};
 pub use extents::extents;
 pub use grant::{GrantedFd, WriteGrant};
 pub use lookout::Lookout;
 pub use no_extents::NoExtents;
+pub use permit::{Confirmations, MAX_PRESERVED_BYTES, Permit};
 pub use refusal::Refusal;

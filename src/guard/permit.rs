@@ -1,0 +1,307 @@
+//! A claimed device, and how the claim becomes a grant.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+
+use super::check::judge_uses;
+use super::content;
+use super::grant::{Preserved, WriteGrant};
+use super::node::Node;
+use super::refusal::Refusal;
+use super::signature::{self, Signature};
+use crate::model::facts::DeviceFacts;
+use crate::model::units::show_bytes;
+use crate::sys::buffer::Aligned;
+use crate::sys::root::Root;
+use crate::target;
+
+/// The most that a preserving grant keeps in memory.
+pub const MAX_PRESERVED_BYTES: u64 = 1 << 30;
+/// The span is read in pieces of this size, so that a slow device can be left in between.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// A device that nobody uses, claimed for as long as this lives: the kernel lets nobody mount it,
+/// swap on it or build on it meanwhile.
+#[derive(Debug)]
+pub struct Permit {
+    root: Root,
+    node: Node,
+    facts: Vec<DeviceFacts>,
+    signature: Option<Signature>,
+    size_bytes: u64,
+    logical_block_bytes: u64,
+}
+
+/// What confirms that a device may be overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmations {
+    /// Its kernel name.
+    pub name: String,
+    /// Its serial number, if it is a whole drive.
+    pub serial: Option<String>,
+}
+
+impl Confirmations {
+    fn accept(&self, typed: &str) -> bool {
+        typed == self.name || self.serial.as_deref() == Some(typed)
+    }
+}
+
+impl fmt::Display for Confirmations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.serial {
+            Some(serial) => write!(f, "{} or {serial}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Permit {
+    pub(super) fn new(
+        root: &Root,
+        node: Node,
+        facts: Vec<DeviceFacts>,
+        size_bytes: u64,
+        logical_block_bytes: u64,
+    ) -> Result<Permit, Refusal> {
+        Ok(Permit {
+            root: root.clone(),
+            facts,
+            signature: signature_of(&node, size_bytes)?,
+            size_bytes,
+            logical_block_bytes,
+            node,
+        })
+    }
+
+    /// The device, then all below it.
+    pub fn facts(&self) -> &[DeviceFacts] {
+        &self.facts
+    }
+
+    /// What the judgement can't rule out, for the user to weigh.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if !target::sees_all_processes(&self.root) {
+            doubts.push(
+                "this process lives in a PID namespace of its own, as in a container, so programs outside \
+                 of it that write the device can't be seen; make sure that there are none, or run outside"
+                    .to_owned(),
+            );
+        }
+        doubts
+    }
+
+    /// What confirms that it may be overwritten.
+    pub fn confirmations(&self) -> Confirmations {
+        // The serial number of the drive below a partition or a stack confirms nothing: it is the
+        // same for every partition of it, and for every device on it.
+        let own = self.facts.first();
+        Confirmations {
+            name: self.node.name.clone(),
+            serial: own.and_then(|device| device.serial.clone()),
+        }
+    }
+
+    /// A grant to write back the bytes that the first `span_bytes` hold now; all of a device that
+    /// is shorter. They are read here, and no other write than of these bytes to their own place is
+    /// meant by the grant. Refuses a span that is not whole logical blocks or is more than 1 GiB,
+    /// which stays in memory. `more` is asked now and then whether to go on reading.
+    pub fn preserve(self, span_bytes: u64, more: &dyn Fn() -> bool) -> Result<WriteGrant, Refusal> {
+        let span_bytes = self.span(span_bytes)?;
+        if span_bytes > MAX_PRESERVED_BYTES {
+            let why = format!(
+                "it is kept in memory, so it may be {} at most; give a smaller --span",
+                show_bytes(MAX_PRESERVED_BYTES)
+            );
+            return Err(self.bad_span(span_bytes, why));
+        }
+        let device = self.node.reopen(
+            &self.root,
+            "open it for reading",
+            OFlag::O_RDONLY | OFlag::O_DIRECT,
+        )?;
+        let room = usize::try_from(span_bytes)
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
+            .and_then(Aligned::new);
+        let mut bytes = room.map_err(|source| Refusal::NoMemory {
+            device: self.node.name.clone(),
+            span_bytes,
+            source,
+        })?;
+        read_span(&device, &mut bytes, more)
+            .map_err(|source| self.node.failure("read the span", source))?;
+        // What was read is only worth keeping if it came from the device that was checked.
+        self.node.verify(&device)?;
+        let content = content::classify(&bytes);
+        Ok(WriteGrant::on_span(
+            self.root,
+            self.node,
+            span_bytes,
+            Some(Preserved { bytes, content }),
+        ))
+    }
+
+    /// A grant to write anything to the first `span_bytes`; all of a device that is shorter.
+    /// Refuses a device with something on it unless `force`, and a confirmation that is neither
+    /// the device's kernel name nor its serial number. It is judged again, because a prompt may have
+    /// waited for long.
+    pub fn overwrite(
+        self,
+        span_bytes: u64,
+        confirmation: &str,
+        force: bool,
+    ) -> Result<WriteGrant, Refusal> {
+        self.confirm("overwriting", confirmation)?;
+        let span_bytes = self.span(span_bytes)?;
+        self.node.verify(&self.node.file)?;
+        judge_uses(&self.root, self.node.dev, &self.node.name)?;
+        self.refuse_signature(force)?;
+        Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
+    }
+
+    /// As [`Permit::overwrite`] of the whole device, whose content may be discarded besides, which
+    /// `purge` confirms.
+    pub fn purge(
+        self,
+        confirmation: &str,
+        force: bool,
+        purge: &str,
+    ) -> Result<WriteGrant, Refusal> {
+        self.confirm("purging", purge)?;
+        let block = self.logical_block_bytes.max(1);
+        let span_bytes = self.size_bytes / block * block;
+        let grant = self.overwrite(span_bytes, confirmation, force)?;
+        Ok(grant.purging())
+    }
+
+    /// Refuses what lies on the device now. `force` is meant for what lay there when it was claimed.
+    fn refuse_signature(&self, force: bool) -> Result<(), Refusal> {
+        let device = self.node.name.clone();
+        let found = signature_of(&self.node, self.size_bytes)?;
+        match found {
+            Some(found) if !force => Err(Refusal::SignaturePresent {
+                device,
+                signature: found.what,
+            }),
+            _ if found != self.signature => Err(Refusal::DeviceChanged {
+                device,
+                detail: match found {
+                    Some(found) => format!("it holds {} now", found.what),
+                    None => "what it held is gone".to_owned(),
+                },
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn confirm(&self, what: &'static str, given: &str) -> Result<(), Refusal> {
+        let accepted = self.confirmations();
+        match accepted.accept(given) {
+            true => Ok(()),
+            false => Err(Refusal::WrongConfirmation {
+                what,
+                given: given.to_owned(),
+                accepted: accepted.to_string(),
+                device: self.node.name.clone(),
+            }),
+        }
+    }
+
+    /// The span that a wish comes to on this device.
+    fn span(&self, wish_bytes: u64) -> Result<u64, Refusal> {
+        let block = self.logical_block_bytes.max(1);
+        if wish_bytes == 0 || !wish_bytes.is_multiple_of(block) {
+            let why = format!("it must be a multiple of the device's block of {block} bytes");
+            return Err(self.bad_span(wish_bytes, why));
+        }
+        Ok(wish_bytes.min(self.size_bytes / block * block))
+    }
+
+    fn bad_span(&self, span_bytes: u64, why: String) -> Refusal {
+        Refusal::BadSpan {
+            device: self.node.name.clone(),
+            span_bytes,
+            why,
+        }
+    }
+}
+
+/// What lies on a device, as the device has it: what the page cache still holds from another look may
+/// be older than what was written past it, as by another path to the drive.
+fn signature_of(node: &Node, size_bytes: u64) -> Result<Option<Signature>, Refusal> {
+    let dropped = posix_fadvise(&node.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+    let found = dropped.map_err(io::Error::from);
+    let found = found.and_then(|()| signature::find(&node.file, size_bytes));
+    found.map_err(|error| node.failure("read its signature", error))
+}
+
+fn read_span(device: &File, span: &mut [u8], more: &dyn Fn() -> bool) -> io::Result<()> {
+    for (piece, at) in span.chunks_mut(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
+        if !more() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        device.read_exact_at(piece, at)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::facts::DeviceKind;
+    use crate::model::fixture::stack;
+
+    fn confirmations(facts: Vec<DeviceFacts>) -> Confirmations {
+        let permit = Permit {
+            root: Root::host(),
+            node: Node {
+                file: tempfile::tempfile().unwrap(),
+                name: "sda1".into(),
+                dev: "8:1".parse().unwrap(),
+                diskseq: None,
+            },
+            facts,
+            signature: None,
+            size_bytes: 4096,
+            logical_block_bytes: 512,
+        };
+        permit.confirmations()
+    }
+
+    #[test]
+    fn a_serial_number_confirms_a_whole_drive_and_no_partition_of_it() {
+        let mut disk = stack().remove(0);
+        disk.serial = Some("S123".into());
+        let whole = confirmations(vec![disk.clone()]);
+        assert!(whole.accept("S123") && whole.accept("sda1"));
+        let mut partition = disk.clone();
+        partition.kind = DeviceKind::Partition;
+        partition.serial = None;
+        let one_of_many = confirmations(vec![partition, disk]);
+        assert!(!one_of_many.accept("S123"));
+        assert!(one_of_many.accept("sda1"));
+        assert_eq!(one_of_many.to_string(), "sda1");
+    }
+
+    #[test]
+    fn reading_a_span_ends_when_told() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PIECE_BYTES as u64 + 512).unwrap();
+        file.write_all_at(b"end", 2 * PIECE_BYTES as u64).unwrap();
+        let mut bytes = vec![0; 2 * PIECE_BYTES + 512];
+        read_span(&file, &mut bytes, &|| true).unwrap();
+        assert_eq!(&bytes[2 * PIECE_BYTES..][..3], b"end");
+        let asked = std::cell::Cell::new(0);
+        let more = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 2
+        };
+        let error = read_span(&file, &mut bytes, &more).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+}
