@@ -253,6 +253,31 @@ fn a_spare_device_that_comes_into_use_ends_a_workload() {
     is_ended_by_an_opener(&spare, &args, ("\"timelines\":[{", "checkpoint"));
 }
 
+#[test]
+fn what_other_hosts_may_have_mounted_is_not_even_preserved() {
+    needs_root!();
+    let device = Loop::new(16);
+    let write = |node: &str, at| {
+        let file = fs::OpenOptions::new().write(true).open(node).unwrap();
+        file.write_all_at(b"OCFSV2", at).unwrap();
+    };
+    write(device.node(), 1024);
+    let before = device.digest();
+    let raw = |node: &str| {
+        let args = ["raw", node, "--rounds", "1", "--sizes", "4k"];
+        Program::new().run(&args).exits(3).says_one_line("OCFS2")
+    };
+    raw(device.node());
+    assert_eq!(device.digest(), before);
+    // On a partition too, of which the whole disk's start shows nothing.
+    let disk = support::partitioned(256);
+    let partition = format!("{}p1", disk.node());
+    write(&partition, 1024);
+    system("sync", &[&partition]);
+    raw(disk.node());
+    raw(&partition);
+}
+
 /// A prompt may wait for as long as anybody likes.
 #[test]
 fn what_comes_to_a_device_before_it_is_confirmed_is_not_overwritten() {

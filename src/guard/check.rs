@@ -206,7 +206,7 @@ fn explain(
 fn member_by_signature(root: &Root, place: &File) -> Option<Member> {
     let device = reopen(root, place, OFlag::O_RDONLY).ok()?;
     let size_bytes = ioctl::size_bytes(&device).ok()?;
-    signature::find(&device, size_bytes).ok()??.member
+    signature::find(&device, 0, size_bytes).ok()??.member
 }
 
 #[cfg(test)]

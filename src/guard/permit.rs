@@ -71,7 +71,7 @@ impl Permit {
         Ok(Permit {
             root: root.clone(),
             facts,
-            signature: signature_of(&node, size_bytes)?,
+            signature: signature_of(&node, 0, size_bytes)?,
             size_bytes,
             logical_block_bytes,
             node,
@@ -110,7 +110,8 @@ impl Permit {
     /// A grant to write back the bytes that the first `span_bytes` hold now; all of a device that
     /// is shorter. They are read here, and no other write than of these bytes to their own place is
     /// meant by the grant. Refuses a span that is not whole logical blocks or is more than 1 GiB,
-    /// which stays in memory. `more` is asked now and then whether to go on reading.
+    /// which stays in memory, and a device that other hosts may be writing, whose bytes would go back
+    /// over theirs. `more` is asked now and then whether to go on reading.
     pub fn preserve(self, span_bytes: u64, more: &dyn Fn() -> bool) -> Result<WriteGrant, Refusal> {
         let span_bytes = self.span(span_bytes)?;
         if span_bytes > MAX_PRESERVED_BYTES {
@@ -120,6 +121,7 @@ impl Permit {
             );
             return Err(self.bad_span(span_bytes, why));
         }
+        self.refuse_shared()?;
         let device = self.node.reopen(
             &self.root,
             "open it for reading",
@@ -182,7 +184,7 @@ impl Permit {
     /// Refuses what lies on the device now. `force` is meant for what lay there when it was claimed.
     fn refuse_signature(&self, force: bool) -> Result<(), Refusal> {
         let device = self.node.name.clone();
-        let found = signature_of(&self.node, self.size_bytes)?;
+        let found = signature_of(&self.node, 0, self.size_bytes)?;
         match found {
             Some(found) if !force => Err(Refusal::SignaturePresent {
                 device,
@@ -197,6 +199,23 @@ impl Permit {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses what other hosts may be using, on the device or on a partition of it.
+    fn refuse_shared(&self) -> Result<(), Refusal> {
+        let mut places = vec![(0, self.size_bytes)];
+        places.extend(target::partition_places(&self.root, self.node.dev));
+        for (start_bytes, length_bytes) in places {
+            let size_bytes = length_bytes.min(self.size_bytes.saturating_sub(start_bytes));
+            let found = signature_of(&self.node, start_bytes, size_bytes)?;
+            if let Some(found) = found.filter(Signature::is_shared) {
+                return Err(Refusal::Shared {
+                    device: self.node.name.clone(),
+                    signature: found.what,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn confirm(&self, what: &'static str, given: &str) -> Result<(), Refusal> {
@@ -231,12 +250,16 @@ impl Permit {
     }
 }
 
-/// What lies on a device, as the device has it: what the page cache still holds from another look may
-/// be older than what was written past it, as by another path to the drive.
-fn signature_of(node: &Node, size_bytes: u64) -> Result<Option<Signature>, Refusal> {
+/// What lies on a part of a device, as the device has it: what the page cache still holds from another
+/// look may be older than what was written past it, as by another path to the drive.
+fn signature_of(
+    node: &Node,
+    start_bytes: u64,
+    size_bytes: u64,
+) -> Result<Option<Signature>, Refusal> {
     let dropped = posix_fadvise(&node.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     let found = dropped.map_err(io::Error::from);
-    let found = found.and_then(|()| signature::find(&node.file, size_bytes));
+    let found = found.and_then(|()| signature::find(&node.file, start_bytes, size_bytes));
     found.map_err(|error| node.failure("read its signature", error))
 }
 

@@ -277,6 +277,17 @@ pub enum Refusal {
         /// What is on it.
         signature: &'static str,
     },
+    /// Other hosts may have it mounted, so what was read is not theirs to write back.
+    #[error(
+        "{device}: holds {signature}, which other hosts may be using: what they write would be undone by \
+         what was read before; name a device that is this host's alone"
+    )]
+    Shared {
+        /// Its kernel name.
+        device: String,
+        /// What is on it.
+        signature: &'static str,
+    },
     /// What was typed to confirm is neither its serial nor its name.
     #[error("{device}: '{given}' does not confirm {what} it; confirm with {accepted}")]
     WrongConfirmation {

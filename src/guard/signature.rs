@@ -17,6 +17,24 @@ pub struct Signature {
     pub member: Option<Member>,
 }
 
+/// What other hosts may use at the same time, seen by none of their uses here.
+const SHARED: [&str; 7] = [
+    ASM,
+    "a VMFS volume member",
+    "a VMFS filesystem",
+    GFS2,
+    OCFS2,
+    "an OCFS filesystem",
+    "a ScoutFS device",
+];
+
+impl Signature {
+    /// Whether other hosts may use it at the same time.
+    pub(super) fn is_shared(&self) -> bool {
+        SHARED.contains(&self.what)
+    }
+}
+
 /// Where a magic number is.
 #[derive(Clone, Copy)]
 enum At {
@@ -53,6 +71,9 @@ const fn part(member: Member, what: &'static str, at: At, bytes: &'static [u8]) 
     }
 }
 
+const ASM: &str = "an Oracle ASM disk";
+const GFS2: &str = "a GFS2 filesystem";
+const OCFS2: &str = "an OCFS2 filesystem";
 const LVM: &str = "an LVM physical volume";
 const MD: &str = "an md array's superblock";
 const LUKS: &str = "a LUKS container";
@@ -101,7 +122,7 @@ const MAGICS: &[Magic] = &[
     Magic { what: "DDF RAID metadata", member: None, at: At::End(512), bytes: b"\xde\x11\xde\x11" },
     // ceph: src/os/bluestore/BlueStore.cc, the label's preamble.
     magic("a Ceph BlueStore device", 0, b"bluestore block device"),
-    magic("an Oracle ASM disk", 32, b"ORCLDISK"),
+    magic(ASM, 32, b"ORCLDISK"),
     magic("a VMFS volume member", 0x10_0000, b"\x0d\xd0\x01\xc0"),
     magic("a VMFS filesystem", 0x20_0000, b"\x5e\xf1\xab\x2f"),
     magic("a Stratis pool's member", 512 + 4, STRATIS_MAGIC),
@@ -119,12 +140,15 @@ const MAGICS: &[Magic] = &[
     magic("a ReiserFS filesystem", 0x1_0034, b"ReIsEr"),
     magic("a ReiserFS filesystem", 0x2034, b"ReIsEr"),
     magic("a Reiser4 filesystem", 0x1_0000, b"ReIsEr4"),
-    magic("a GFS2 filesystem", 0x1_0000, b"\x01\x16\x19\x70"),
-    magic("an OCFS2 filesystem", 512, b"OCFSV2"),
-    magic("an OCFS2 filesystem", 1024, b"OCFSV2"),
-    magic("an OCFS2 filesystem", 2048, b"OCFSV2"),
-    magic("an OCFS2 filesystem", 4096, b"OCFSV2"),
-    magic("an OCFS2 filesystem", 8192, b"OCFSV2"),
+    // GFS has the same (libblkid/src/superblocks/gfs.c).
+    magic(GFS2, 0x1_0000, b"\x01\x16\x19\x70"),
+    magic(OCFS2, 512, b"OCFSV2"),
+    magic(OCFS2, 1024, b"OCFSV2"),
+    magic(OCFS2, 2048, b"OCFSV2"),
+    magic(OCFS2, 4096, b"OCFSV2"),
+    magic(OCFS2, 8192, b"OCFSV2"),
+    magic("an OCFS filesystem", 8192, b"OracleCFS"),
+    magic("a ScoutFS device", 0x1_0004, b"\x8b\x42\x3c\x10"),
     magic("an APFS container", 32, b"NXSB"),
     magic("an HFS+ filesystem", 1024, b"H+"),
     magic("an HFS+ filesystem", 1024, b"HX"),
@@ -161,9 +185,18 @@ const MAGICS: &[Magic] = &[
     magic("a Sun disk label", 508, b"\xda\xbe"),
 ];
 
-/// What lies on a device of this size; none if nothing is recognised. Fails if it can't be read.
-pub(super) fn find(device: &File, size_bytes: u64) -> io::Result<Option<Signature>> {
-    let reader = Reader { device, size_bytes };
+/// What lies on a part of a device, as on a device of that size; none if nothing is recognised. Fails if it
+/// can't be read.
+pub(super) fn find(
+    device: &File,
+    start_bytes: u64,
+    size_bytes: u64,
+) -> io::Result<Option<Signature>> {
+    let reader = Reader {
+        device,
+        start_bytes,
+        size_bytes,
+    };
     let (members, others): (Vec<&Magic>, Vec<&Magic>) =
         MAGICS.iter().partition(|magic| magic.member.is_some());
     if let Some(found) = first(&reader, &members)? {
@@ -212,6 +245,7 @@ fn place(at: At, size_bytes: u64) -> Option<u64> {
 
 struct Reader<'a> {
     device: &'a File,
+    start_bytes: u64,
     size_bytes: u64,
 }
 
@@ -222,7 +256,8 @@ impl Reader<'_> {
             return Ok(None);
         }
         let mut bytes = vec![0; len];
-        self.device.read_exact_at(&mut bytes, at)?;
+        self.device
+            .read_exact_at(&mut bytes, self.start_bytes + at)?;
         Ok(Some(bytes))
     }
 }
@@ -308,7 +343,7 @@ mod tests {
         for (at, bytes) in parts {
             file.write_all_at(bytes, *at).unwrap();
         }
-        find(&file, SIZE).unwrap()
+        find(&file, 0, SIZE).unwrap()
     }
 
     #[test]
@@ -324,6 +359,26 @@ mod tests {
             assert_eq!(signature.what, magic.what);
             assert_eq!(signature.member, magic.member);
         }
+    }
+
+    #[test]
+    fn all_that_hosts_share_is_in_the_table() {
+        for what in SHARED {
+            assert!(MAGICS.iter().any(|magic| magic.what == what), "{what}");
+        }
+        let shared = |parts| found(parts).unwrap().is_shared();
+        assert!(shared(&[(0x20_0000, b"\x5e\xf1\xab\x2f")]));
+        assert!(!shared(&[(0, b"XFSB")]));
+    }
+
+    #[test]
+    fn a_part_of_a_device_is_looked_at_from_its_own_start() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        file.write_all_at(b"OCFSV2", 4096 + 1024).unwrap();
+        let what = |start, size| find(&file, start, size).unwrap().map(|found| found.what);
+        assert_eq!(what(4096, 65_536), Some(OCFS2));
+        assert_eq!(what(65_536, 65_536), None);
     }
 
     #[test]
@@ -373,6 +428,6 @@ mod tests {
     fn a_device_too_small_for_a_magic_is_read_no_further_than_its_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(512).unwrap();
-        assert_eq!(find(&file, 512).unwrap(), None);
+        assert_eq!(find(&file, 0, 512).unwrap(), None);
     }
 }

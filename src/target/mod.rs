@@ -25,5 +25,5 @@ pub use journal_map::journal_ranges;
 pub use loops::{Backing, FileId};
 pub use mount::{complete, mount_of, mounts};
 pub use snapshot::sees_all_processes;
-pub use stack::{all_devices, device_node, neighbours, stack};
+pub use stack::{all_devices, device_node, neighbours, partition_places, stack};
 pub use temperature::temperature_c;

@@ -7,8 +7,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::device::facts;
-use super::sysfs::{dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text};
+use super::sysfs::{
+    dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text, value,
+};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 
 /// The device, then every device below it, each once: a partition's disk, the members of dm and
@@ -45,6 +48,19 @@ pub fn neighbours(root: &Root, partition: DevId) -> Vec<(String, DevId)> {
     let others = others.filter(|&dev| dev != partition);
     let named = |dev| Some((name_of(&device_dir(root, dev).ok()?), dev));
     others.filter_map(named).collect()
+}
+
+/// Where a disk's partitions lie on it: their starts and lengths in bytes; none of what has none.
+pub fn partition_places(root: &Root, disk: DevId) -> Vec<(u64, u64)> {
+    let Ok(own) = device_dir(root, disk) else {
+        return Vec::new();
+    };
+    let bytes = |file: PathBuf| Some(value::<u64>(file)?.saturating_mul(SECTOR_BYTES));
+    let place = |dev| {
+        let dir = device_dir(root, dev).ok()?;
+        Some((bytes(dir.join("start"))?, bytes(dir.join("size"))?))
+    };
+    partitions(&own).into_iter().filter_map(place).collect()
 }
 
 /// Every disk and partition that has a size, in the order of the disks' numbers, and each disk's
@@ -279,6 +295,17 @@ mod tests {
         assert_eq!(of("8:2"), others);
         assert_eq!(of("8:0"), []);
         assert_eq!(of("8:99"), []);
+    }
+
+    #[test]
+    fn partitions_lie_where_sysfs_says() {
+        let tree = Tree::new();
+        tree.device("block/sda", "8:0", 16);
+        tree.device("block/sda/sda1", "8:1", 4);
+        tree.file("sys/devices/block/sda/sda1/partition", "1");
+        tree.file("sys/devices/block/sda/sda1/start", "8");
+        assert_eq!(partition_places(&tree.root(), dev("8:0")), [(4096, 2048)]);
+        assert_eq!(partition_places(&tree.root(), dev("8:1")), []);
     }
 
     #[test]
