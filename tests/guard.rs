@@ -314,6 +314,22 @@ fn holder(file: fs::File) -> Running {
 }
 
 #[test]
+fn holes_that_a_preserving_run_fills_are_told() {
+    needs_root!();
+    let device = Loop::new(16);
+    let raw = |more: &[&str]| {
+        let args = ["raw", device.node(), "--rounds", "1", "--sizes", "4k"];
+        let args = [&args, more].concat();
+        let ran = Program::new().run(&args).exits(0);
+        ran.stderr.matches("which has holes").count()
+    };
+    assert_eq!(raw(&[]), 1);
+    assert_eq!(raw(&["--overwrite", "--confirm", device.name()]), 0);
+    device.randomize();
+    assert_eq!(raw(&[]), 0);
+}
+
+#[test]
 fn a_container_is_told_that_it_does_not_see_all_programs() {
     needs_root!();
     let device = Loop::new(16);

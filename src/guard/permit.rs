@@ -17,7 +17,7 @@ use crate::model::facts::DeviceFacts;
 use crate::model::units::show_bytes;
 use crate::sys::buffer::Aligned;
 use crate::sys::root::Root;
-use crate::target;
+use crate::target::{self, Takes};
 
 /// The most that a preserving grant keeps in memory.
 pub const MAX_PRESERVED_BYTES: u64 = 1 << 30;
@@ -83,14 +83,23 @@ impl Permit {
         &self.facts
     }
 
-    /// What the judgement can't rule out, for the user to weigh.
-    pub fn doubts(&self) -> Vec<String> {
+    /// What the judgement can't rule out, for the user to weigh. `preserves`: what the device holds is
+    /// written back.
+    pub fn doubts(&self, preserves: bool) -> Vec<String> {
         let mut doubts = Vec::new();
         if !target::sees_all_processes(&self.root) {
             doubts.push(
                 "this process lives in a PID namespace of its own, as in a container, so programs outside \
                  of it that write the device can't be seen; make sure that there are none, or run outside"
                     .to_owned(),
+            );
+        }
+        if preserves {
+            let takes = target::takes_space(&self.root, &self.facts);
+            doubts.extend(
+                takes
+                    .iter()
+                    .map(|(device, takes)| space_doubt(device, takes)),
             );
         }
         doubts
@@ -247,6 +256,24 @@ impl Permit {
             span_bytes,
             why,
         }
+    }
+}
+
+/// To write back what is there changes no byte, and yet may fill what the device lies on.
+fn space_doubt(device: &str, takes: &Takes) -> String {
+    match takes {
+        Takes::Pool => format!(
+            "{device} is the pool that it lies on: writing back what is there may take space from that, for \
+             blocks that were never written or that snapshots share; see that the pool has room"
+        ),
+        Takes::Snapshot => format!(
+            "snapshots lie on {device}: writing back what is there copies it into them, which takes their \
+             space and is slower; see that they have room, or measure without them"
+        ),
+        Takes::Image { path } => format!(
+            "{device} lies on {path}, which has holes: writing back what is there fills them, and takes as \
+             much of that filesystem's space as --span has"
+        ),
     }
 }
 

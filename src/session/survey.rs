@@ -282,7 +282,7 @@ impl Survey {
         // A lab's image is its own, without a name for others.
         if self.record.run.verb != "lab" {
             permit
-                .doubts()
+                .doubts(!self.overwrite)
                 .into_iter()
                 .for_each(|doubt| self.warn(Some(DEVICE), doubt));
         }

@@ -119,7 +119,7 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
 impl Promiser {
     /// What the guard can't rule out.
     pub fn doubts(&self) -> Vec<String> {
-        self.permit.doubts()
+        self.permit.doubts(false)
     }
 
     /// What overwriting the device must be confirmed with.
