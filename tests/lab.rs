@@ -412,6 +412,26 @@ fn a_device_is_built_on_only_once_it_is_confirmed() {
     program.run(&args).exits(3).says_one_line("mounted");
 }
 
+/// An image is built on without a question.
+#[test]
+fn a_profile_cannot_name_other_devices() {
+    needs_root!();
+    let program = Program::new();
+    let precious = Loop::new(200);
+    let before = precious.digest();
+    for variant in [
+        format!("fs = 'btrfs'\nmkfs = ['{}']", precious.node()),
+        format!("fs = 'xfs'\nmkfs = ['-l', 'logdev={}']", precious.node()),
+        format!("fs = 'xfs'\nmount = ['logdev={}']", precious.node()),
+    ] {
+        let text = "about = 'a'\nquestion = 'q'\n[cells]\nsizes = '4k'\n[[variant]]\n";
+        let profile = profile(&program, &format!("{text}{variant}"));
+        let args = [&["lab", &profile, "--image", "400m"], QUICK].concat();
+        program.run(&args).exits(2).says_one_line("test.toml:");
+    }
+    assert_eq!(precious.digest(), before);
+}
+
 #[test]
 fn a_dry_run_shows_the_commands_and_needs_no_rights() {
     let program = Program::new();

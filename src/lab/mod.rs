@@ -9,8 +9,10 @@ mod command;
 mod image;
 mod recipe;
 mod stack;
+mod words;
 
 pub use image::{Image, ImageError, OldImage, Region, has_room, old_images};
 pub use stack::{
     BuildError, MountPoint, OldMountPoint, Stack, build, commands, leftovers, private_mounts,
 };
+pub use words::{StrayWord, stray_word};

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::profile::{Keys, ProfileError, WorkloadTable, parse_error, read};
 use super::settings::Options;
+use crate::lab;
 use crate::model::variant::{Remedy, Variant};
 
 /// The profiles that the program carries, in the order in which they are listed.
@@ -147,6 +148,12 @@ pub fn parse(name: &str, text: &str) -> Result<LabProfile, ProfileError> {
             + 1,
         message,
     };
+    // An image is built on without a question, so what a profile names must be the lab's own.
+    if let Some(stray) = variants.iter().find_map(lab::stray_word) {
+        let quoted = ['"', '\''].map(|quote| format!("{quote}{}{quote}", stray.word));
+        let as_written = quoted.iter().find(|word| text.contains(word.as_str()));
+        return Err(wrong(as_written.unwrap_or(&stray.word), stray.to_string()));
+    }
     for (index, variant) in variants.iter().enumerate() {
         if variants[..index]
             .iter()
@@ -285,6 +292,18 @@ mod tests {
                 "about = 'a'\nquestion = 'q'\n[[variant]]\nfs = 'xfs'\n[[variant]]\nfs = 'xfs'",
                 4,
                 "two variants are named 'xfs'",
+            ),
+            (
+                "about = 'a /dev/sdc'\nquestion = 'q'\n[[variant]]\nfs = 'btrfs'\n\
+                 mkfs = ['-q', '/dev/sdc']",
+                5,
+                "mkfs: '/dev/sdc' has a '/'",
+            ),
+            (
+                "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext4', 'xfs']\n\
+                 mount = [[],\n['logdev=sdc']]",
+                6,
+                "mount: 'logdev=sdc' has a key",
             ),
         ] {
             let message = message(text);

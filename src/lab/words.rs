@@ -1,0 +1,383 @@
+//! Words of a profile that would lead a mkfs or a mount elsewhere: to a device or a file other than
+//! those that the lab gives it. An image is built on without a question, so a profile must not be able
+//! to name anything else.
+
+use std::fmt;
+
+use crate::model::variant::Variant;
+
+/// A word that may lead elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrayWord {
+    /// The list that it stands in: `mkfs` or `mount`.
+    pub key: &'static str,
+    /// The word.
+    pub word: String,
+    why: &'static str,
+}
+
+impl fmt::Display for StrayWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: '{}' {}", self.key, self.word, self.why)
+    }
+}
+
+const PATH: &str = "has a '/', and may name a device or a file other than the lab's own; leave it \
+                    out (journal = 'external' puts a journal on a device of its own)";
+const KEY: &str = "has a key that names a device or a file other than the lab's own; leave it out \
+                   (journal = 'external' puts a journal on a device of its own)";
+const BARE: &str =
+    "is neither an option nor the value of one, so it would name a device; leave it out";
+const UNKNOWN: &str =
+    "is none of the options that are known to name no device and no file; leave it out";
+const ALONE: &str = "needs a value behind it, or would take the device's name for one";
+
+/// Keys whose value names a device or a file: in -J of mke2fs(8); in -d, -l and -r of mkfs.xfs(8); in
+/// mounts, of ext4(5), xfs(5), btrfs(5) and ReiserFS; `source` is every filesystem's (fs_context.c).
+const KEYS: [&str; 13] = [
+    "dev",
+    "device",
+    "devices",
+    "file",
+    "filename",
+    "jdev",
+    "journal_dev",
+    "journal_device",
+    "journal_path",
+    "logdev",
+    "name",
+    "rtdev",
+    "source",
+];
+
+/// The options of a mkfs that name no device and no file, as getopt_long(3) takes them. Any other is
+/// refused, since nobody knows what a later version's will do.
+struct Options {
+    fs_types: &'static [&'static str],
+    flags: &'static str,
+    valued: &'static str,
+    long_flags: &'static [&'static str],
+    long_valued: &'static [&'static str],
+}
+
+/// Left out are, above all: of mke2fs(8) -d, -l and -z; of mkfs.xfs(8) -c and -p; of mkfs.btrfs(8)
+/// --rootdir; of mkfs.jfs(8) -j and -J; of mkfs.f2fs(8) -c; of mkfs.reiserfs(8) -j and -B; and every
+/// option whose value may be left out, since what stands behind it may be a device.
+const OPTIONS: [Options; 9] = [
+    Options {
+        fs_types: &["ext2", "ext3", "ext4"],
+        flags: "cDFjKnqSvV",
+        valued: "bCEeGgIiJLmNOorTtU",
+        long_flags: &[],
+        long_valued: &[],
+    },
+    Options {
+        fs_types: &["xfs"],
+        flags: "CfKNqV",
+        valued: "bdiLlmnrs",
+        long_flags: &[],
+        long_valued: &[],
+    },
+    Options {
+        fs_types: &["btrfs"],
+        flags: "fKMqVv",
+        valued: "bdLmnORsU",
+        long_flags: &["force", "mixed", "nodiscard", "quiet", "verbose"],
+        long_valued: &[
+            "byte-count",
+            "checksum",
+            "csum",
+            "data",
+            "features",
+            "label",
+            "metadata",
+            "nodesize",
+            "runtime-features",
+            "sectorsize",
+            "uuid",
+        ],
+    },
+    Options {
+        fs_types: &["jfs"],
+        flags: "cOqV",
+        valued: "Ls",
+        long_flags: &[],
+        long_valued: &[],
+    },
+    Options {
+        fs_types: &["nilfs2"],
+        flags: "cfhKnqvV",
+        valued: "BbLmO",
+        long_flags: &[],
+        long_valued: &[],
+    },
+    Options {
+        fs_types: &["f2fs"],
+        flags: "fgimqrV",
+        valued: "adEelOoRstTUwz",
+        long_flags: &[],
+        long_valued: &[],
+    },
+    Options {
+        fs_types: &["reiserfs"],
+        flags: "dfqV",
+        valued: "bhlostu",
+        long_flags: &["debug", "force", "quiet"],
+        long_valued: &[
+            "block-size",
+            "format",
+            "hash",
+            "journal-size",
+            "label",
+            "transaction-max-size",
+            "uuid",
+        ],
+    },
+    Options {
+        fs_types: &["bcachefs"],
+        flags: "fqv",
+        valued: "LU",
+        long_flags: &["force", "no_passphrase", "quiet", "verbose"],
+        long_valued: &[
+            "background_compression",
+            "block_size",
+            "btree_node_size",
+            "bucket",
+            "compression",
+            "data_checksum",
+            "data_replicas",
+            "errors",
+            "fs_label",
+            "metadata_checksum",
+            "metadata_replicas",
+            "replicas",
+            "str_hash",
+            "uuid",
+        ],
+    },
+    Options {
+        fs_types: &["exfat"],
+        flags: "fqVv",
+        valued: "bcLnsU",
+        long_flags: &["full-format", "pack-bitmap", "quiet", "verbose"],
+        long_valued: &[
+            "boundary-align",
+            "cluster-size",
+            "sector-size",
+            "volume-guid",
+            "volume-label",
+        ],
+    },
+];
+
+/// The first word of a variant that may lead its mkfs or its mount elsewhere; none in what can't be
+/// made at all.
+pub fn stray_word(variant: &Variant) -> Option<StrayWord> {
+    let stray = |key| {
+        move |(word, why): (&String, _)| {
+            let word = word.clone();
+            StrayWord { key, word, why }
+        }
+    };
+    let known = |options: &&Options| options.fs_types.contains(&variant.fs_type.as_str());
+    let of_mkfs = match OPTIONS.iter().find(known) {
+        Some(options) => options.stray(&variant.mkfs),
+        None => variant.mkfs.iter().find_map(leads_out),
+    };
+    let of_mkfs = of_mkfs.map(stray("mkfs"));
+    of_mkfs.or_else(|| variant.mount.iter().find_map(leads_out).map(stray("mount")))
+}
+
+fn leads_out(word: &String) -> Option<(&String, &'static str)> {
+    why_out(word).map(|why| (word, why))
+}
+
+/// What in a word, or in the value of an option, leads elsewhere. Suboptions stand between commas.
+fn why_out(text: &str) -> Option<&'static str> {
+    let is_key = |part: &str| {
+        let key = part.split('=').next().unwrap_or_default().trim();
+        KEYS.iter().any(|known| key.eq_ignore_ascii_case(known))
+    };
+    match text.contains('/') {
+        true => Some(PATH),
+        false => text.split(',').any(is_key).then_some(KEY),
+    }
+}
+
+/// What getopt_long(3) takes a word for.
+enum Taken<'w> {
+    /// Flags alone.
+    Flags,
+    /// An option with its value.
+    Value(&'w str),
+    /// An option whose value is the next word.
+    Next,
+    /// No option that is known.
+    Unknown,
+}
+
+impl Options {
+    fn stray<'w>(&self, words: &'w [String]) -> Option<(&'w String, &'static str)> {
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if let Some(why) = why_out(word) {
+                return Some((word, why));
+            }
+            let taken = match word.strip_prefix('-') {
+                None | Some("") => return Some((word, BARE)),
+                Some(rest) => match rest.strip_prefix('-') {
+                    Some(long) => self.long(long),
+                    None => self.short(rest),
+                },
+            };
+            let stray = match taken {
+                Taken::Flags => None,
+                Taken::Unknown => Some((word, UNKNOWN)),
+                Taken::Value(value) => why_out(value).map(|why| (word, why)),
+                Taken::Next => match words.next() {
+                    Some(value) => leads_out(value),
+                    None => Some((word, ALONE)),
+                },
+            };
+            if stray.is_some() {
+                return stray;
+            }
+        }
+        None
+    }
+
+    /// Flags may stand in one word, and a value right behind its option.
+    fn short<'w>(&self, letters: &'w str) -> Taken<'w> {
+        for (at, letter) in letters.char_indices() {
+            if self.valued.contains(letter) {
+                return match &letters[at + letter.len_utf8()..] {
+                    "" => Taken::Next,
+                    value => Taken::Value(value),
+                };
+            }
+            if !self.flags.contains(letter) {
+                return Taken::Unknown;
+            }
+        }
+        Taken::Flags
+    }
+
+    /// An option that is cut short, which getopt_long(3) would take for the whole, is unknown.
+    fn long<'w>(&self, text: &'w str) -> Taken<'w> {
+        match text.split_once('=') {
+            Some((name, value)) if self.long_valued.contains(&name) => Taken::Value(value),
+            None if self.long_valued.contains(&text) => Taken::Next,
+            None if self.long_flags.contains(&text) => Taken::Flags,
+            _ => Taken::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::recipe;
+
+    fn stray(fs_type: &str, mkfs: &str, mount: &str) -> Option<(String, &'static str)> {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let variant = Variant {
+            fs_type: fs_type.to_owned(),
+            mkfs: words(mkfs),
+            mount: words(mount),
+            ..Variant::default()
+        };
+        stray_word(&variant).map(|stray| (stray.word, stray.why))
+    }
+
+    #[track_caller]
+    fn strays(fs_type: &str, mkfs: &str, word: &str, why: &str) {
+        assert_eq!(
+            stray(fs_type, mkfs, ""),
+            Some((word.to_owned(), why)),
+            "{mkfs}"
+        );
+    }
+
+    #[test]
+    fn what_leads_to_no_other_device_is_let_through() {
+        for (fs_type, mkfs) in [
+            (
+                "ext4",
+                "-b 1024 -J size=4 -O ^has_journal,^64bit -Eoffset=1 -qF",
+            ),
+            ("xfs", "-b size=1024 -l size=64m -L label -i maxpct=5"),
+            ("btrfs", "--data=single -m dup --csum xxhash -O ^no-holes"),
+            ("reiserfs", "-s 513 --format 3.6"),
+            ("bcachefs", "--compression=lz4"),
+        ] {
+            assert_eq!(stray(fs_type, mkfs, ""), None, "{mkfs}");
+        }
+        let mount = "data=journal noatime nobarrier commit=5";
+        assert_eq!(stray("ext4", "", mount), None);
+    }
+
+    #[test]
+    fn another_device_or_file_is_found_wherever_it_stands() {
+        strays("btrfs", "/dev/sdc", "/dev/sdc", PATH);
+        strays("btrfs", "-f sdc", "sdc", BARE);
+        strays("btrfs", "-dsingle --label x sdc", "sdc", BARE);
+        strays("xfs", "-l size=64m,logdev=sdc", "size=64m,logdev=sdc", KEY);
+        strays("xfs", "-llogdev=sdc", "-llogdev=sdc", KEY);
+        strays("xfs", "-r rtdev=sdc", "rtdev=sdc", KEY);
+        strays("xfs", "-d name=sdc", "name=sdc", KEY);
+        strays("ext4", "-J device=UUID=1", "device=UUID=1", KEY);
+        strays("ext4", "-qJdevice=LABEL=x", "-qJdevice=LABEL=x", KEY);
+        strays("ntfs", "-q x/y", "x/y", PATH);
+    }
+
+    #[test]
+    fn an_option_that_may_name_one_is_not_taken() {
+        for (fs_type, mkfs) in [
+            ("ext4", "-z undo"),
+            ("ext4", "-d folder"),
+            ("xfs", "-p protofile"),
+            ("btrfs", "--rootdir=folder"),
+            ("btrfs", "--root folder"),
+            ("jfs", "-j sdc"),
+            ("jfs", "-qjsdc"),
+            ("f2fs", "-c sdc"),
+            ("reiserfs", "--journal-device sdc"),
+            ("bcachefs", "--discard sdc"),
+            ("btrfs", "--"),
+        ] {
+            assert_eq!(
+                stray(fs_type, mkfs, "").map(|(_, why)| why),
+                Some(UNKNOWN),
+                "{mkfs}"
+            );
+        }
+        strays("btrfs", "-", "-", BARE);
+        strays("ext4", "-q -L", "-L", ALONE);
+    }
+
+    #[test]
+    fn a_mount_names_no_other_device() {
+        for (word, why) in [
+            ("logdev=sdc", KEY),
+            ("journal_path=/dev/sdc", PATH),
+            ("device=sdc", KEY),
+            ("noatime,rtdev=sdc", KEY),
+            ("source=sdc", KEY),
+            ("jdev=sdc", KEY),
+        ] {
+            assert_eq!(stray("xfs", "", word), Some((word.to_owned(), why)));
+        }
+    }
+
+    #[test]
+    fn every_recipe_has_its_options() {
+        for fs_type in recipe::known().split(", ") {
+            assert!(
+                OPTIONS
+                    .iter()
+                    .any(|options| options.fs_types.contains(&fs_type)),
+                "{fs_type}"
+            );
+        }
+    }
+}
