@@ -201,7 +201,7 @@ mod tests {
 
     fn laid_out(folder: &tempfile::TempDir, state: FileState) -> ScratchFile {
         let stop = AtomicBool::new(false);
-        let folder = HeldFolder::open(folder.path().to_owned()).unwrap();
+        let folder = HeldFolder::make(folder.path().join(state.to_string())).unwrap();
         ScratchFile::lay_out(&folder, state.to_string(), state, 65_536, 7, &stop).unwrap()
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn a_stop_ends_the_layout() {
         let folder = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(true);
-        let folder = HeldFolder::open(folder.path().to_owned()).unwrap();
+        let folder = HeldFolder::make(folder.path().join("folder")).unwrap();
         let state = FileState::Overwrite;
         let error =
             ScratchFile::lay_out(&folder, "file".to_owned(), state, 65_536, 7, &stop).unwrap_err();

@@ -1,21 +1,22 @@
 //! The folder that a run keeps its files in.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use nix::fcntl::OFlag;
-use nix::unistd::fsync;
 
 use crate::model::cell::FileState;
 use crate::sys::root::Root;
 
 use super::file::ScratchFile;
-use super::held::HeldFolder;
-use super::leftover::{OWNER_FILE, Owner, PREFIX};
+use super::held::{HeldFolder, try_lock};
+use super::leftover::{OWNER_FILE, PREFIX};
+use super::owner::Owner;
 
 /// Why there is no scratch file.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +60,7 @@ fn remedy(error: &io::Error) -> &'static str {
 pub struct Scratch {
     directory: PathBuf,
     folder: HeldFolder,
-    entry: Entry,
+    entry: Option<Entry>,
     files: Vec<ScratchFile>,
 }
 
@@ -71,33 +72,31 @@ impl Scratch {
         directory: &Path,
         state: Option<&Path>,
     ) -> Result<Scratch, ScratchError> {
-        let name = format!("{PREFIX}{}-{:08x}", std::process::id(), fastrand::u32(..));
-        let failed = |source| ScratchError::Folder {
+        Scratch::make(root, directory, state).map_err(|source| ScratchError::Folder {
             path: directory.to_owned(),
             source,
-        };
+        })
+    }
+
+    fn make(root: &Root, directory: &Path, state: Option<&Path>) -> io::Result<Scratch> {
+        let name = format!("{PREFIX}{}-{:08x}", std::process::id(), fastrand::u32(..));
         let folder = directory.join(&name);
-        let owner = Owner::this_process(root, &folder).map_err(failed)?;
-        let owner = serde_json::to_string(&owner)
-            .map_err(io::Error::from)
-            .map_err(failed)?;
+        let owner = serde_json::to_string(&Owner::this_process(root, &folder)?)?;
         // The entry comes first: a kill between the two leaves an entry for nothing, not a folder
         // that nothing knows of.
-        let entry = Entry(state.map(|state| state.join(format!("{name}.json"))));
-        if let Some(path) = &entry.0 {
-            fs::write(path, &owner).map_err(failed)?;
-        }
+        let entry = state.map(|state| Entry::make(state, &name, &owner));
         let scratch = Scratch {
             directory: directory.to_owned(),
-            folder: HeldFolder::make(folder).map_err(failed)?,
-            entry,
+            entry: entry.transpose()?,
+            folder: HeldFolder::make(folder)?,
             files: Vec::new(),
         };
-        scratch
-            .folder
-            .open_file(OWNER_FILE, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)
-            .and_then(|mut file| file.write_all(owner.as_bytes()))
-            .map_err(failed)?;
+        // On disk before there are files that only what it says lets `syncprof clean` remove.
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let mut file = scratch.folder.open_file(OWNER_FILE, flags)?;
+        file.write_all(owner.as_bytes())?;
+        file.sync_all()?;
+        scratch.folder.sync()?;
         Ok(scratch)
     }
 
@@ -157,7 +156,7 @@ impl Scratch {
 
     /// Brings the names to disk, so that no journal commit for them falls into a slice.
     fn sync_names(&self) -> Result<(), ScratchError> {
-        fsync(self.folder.as_fd()).map_err(|errno| self.laying_out(errno.into()))
+        self.folder.sync().map_err(|error| self.laying_out(error))
     }
 
     fn laying_out(&self, source: io::Error) -> ScratchError {
@@ -188,26 +187,57 @@ impl Scratch {
     }
 }
 
-/// The state folder's entry for a scratch folder; none where there is no state folder. Dropping it
-/// removes it.
+/// The state folder's entry for a scratch folder, locked while this lives: that is how others know
+/// that it is in use. Dropping it removes it.
 #[derive(Debug)]
-struct Entry(Option<PathBuf>);
+struct Entry {
+    path: PathBuf,
+    _lock: File,
+    /// The folder could not be removed.
+    stays: bool,
+}
+
+impl Entry {
+    /// Writes one in the folder `state`, on disk: after a power cut, an immutable file may be left,
+    /// which nothing else tells of.
+    fn make(state: &Path, name: &str, owner: &str) -> io::Result<Entry> {
+        let path = state.join(format!("{name}.json"));
+        // New, so that no link that somebody laid there is followed.
+        let mut options = File::options();
+        let options = options.read(true).write(true).create_new(true).mode(0o600);
+        let mut file = options.open(&path)?;
+        // A filesystem without locks has none to give, and the process is asked for instead.
+        let _ = try_lock(&file);
+        let written = file
+            .write_all(owner.as_bytes())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| File::open(state)?.sync_all());
+        let entry = Entry {
+            path,
+            _lock: file,
+            stays: false,
+        };
+        written.map(|()| entry)
+    }
+}
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = fs::remove_file(path);
+        if !self.stays {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder that can't be removed keeps its entry, so that `syncprof clean` tells of it.
-        if let Err(error) = self.folder.remove()
+        // The owner file last: whatever ends this midway, `syncprof clean` may remove the rest. A
+        // folder that can't be removed keeps its entry, so that it tells of it.
+        if let Err(error) = self.folder.remove(OWNER_FILE)
             && error.kind() != io::ErrorKind::NotFound
+            && let Some(entry) = &mut self.entry
         {
-            self.entry.0 = None;
+            entry.stays = true;
         }
     }
 }
@@ -233,6 +263,20 @@ mod tests {
         drop(scratch);
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 0);
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
+    }
+
+    /// The name of an entry is random, but whoever may write there could lay links by all names.
+    #[test]
+    fn an_entry_is_new_and_follows_no_link() {
+        let state = tempfile::tempdir().unwrap();
+        let precious = state.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let link = state.path().join("name.json");
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        let error = Entry::make(state.path(), "name", "owner").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod file;
 mod folder;
 mod held;
 mod leftover;
+mod owner;
 mod space;
 
 pub use file::{Opened, ScratchFile, open_flags};
