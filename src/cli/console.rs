@@ -1,11 +1,11 @@
 //! Where a run's results go: its record to files, its tables and warnings to the terminal.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::model::record::{Ended, Level, Record};
 use crate::report;
 use crate::scratch;
-use crate::session::Saver;
+use crate::session::{RecordPath, Saver};
 use crate::sys::root::Root;
 
 use super::output::Terminal;
@@ -95,15 +95,16 @@ fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     }
 }
 
-fn record_paths(json: Option<&Path>, state: Option<&Path>, record: &Record) -> Vec<PathBuf> {
+fn record_paths(json: Option<&Path>, state: Option<&Path>, record: &Record) -> Vec<RecordPath> {
     if let Some(path) = json {
-        return vec![path.to_owned()];
+        return vec![RecordPath::Typed(path.to_owned())];
     }
     let when = jiff::Timestamp::now()
         .strftime("%Y%m%dT%H%M%SZ")
         .to_string();
     let name = format!("{}-{when}-{}.json", record.run.verb, std::process::id());
-    state.map(|state| state.join(name)).into_iter().collect()
+    let own = state.map(|state| RecordPath::Own(state.join(name)));
+    own.into_iter().collect()
 }
 
 /// What a record's run ends with.

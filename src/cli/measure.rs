@@ -1,7 +1,7 @@
 //! `raw`, `file` and `gap`: survey, confirm, prepare, measure, print.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -230,12 +230,16 @@ pub(super) fn usable_state_folder(terminal: &Terminal) -> Option<PathBuf> {
     }
 }
 
-/// Writes a file there and removes it.
+/// Writes a file there and removes it. A new one: the folder may be somebody else's, as that of the
+/// user is who called sudo(8), and a link that they laid there would be followed.
 fn try_out(folder: &Path) -> io::Result<()> {
-    let file = folder.join(format!(".{}.tmp", std::process::id()));
-    let written = fs::write(&file, "syncprof");
-    let removed = fs::remove_file(&file);
-    written.and(removed)
+    let name = format!(".{}-{:08x}.tmp", std::process::id(), fastrand::u32(..));
+    write_new(&folder.join(name))
+}
+
+fn write_new(path: &Path) -> io::Result<()> {
+    let written = fs::File::create_new(path)?.write_all(b"syncprof");
+    written.and(fs::remove_file(path))
 }
 
 fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
@@ -272,7 +276,6 @@ pub(super) fn tell_stall(
     if stop.load(Ordering::Relaxed) {
         let kept: Vec<_> = saver
             .paths()
-            .iter()
             .map(|path| path.display().to_string())
             .collect();
         let text = format!(
@@ -284,5 +287,24 @@ pub(super) fn tell_stall(
         // Not a return: unwinding would wait for the writes, and remove a file whose blocks they
         // still reach. The scratch files stay as they are, for `syncprof clean`.
         std::process::exit(i32::from(status::INTERRUPTED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trying_a_folder_follows_no_link_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        try_out(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let (precious, link) = (folder.path().join("precious"), folder.path().join("link"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        let error = write_new(&link).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 }

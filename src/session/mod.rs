@@ -31,7 +31,7 @@ pub use place::{Place, purge};
 pub use precondition::{MAX_ROUNDS, Stage};
 pub use prepare::prepare;
 pub use rounds::{Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer, run};
-pub use save::{Saver, half_saved};
+pub use save::{RecordPath, Saver, half_saved};
 pub use survey::{SetupError, Survey, Wish, survey};
 pub use timeline::{
     Grounds, Progress as TimelineProgress, Watch as TimelineWatch, prepare_workloads, run_workloads,

@@ -12,24 +12,50 @@ use nix::sys::stat::fstat;
 use crate::model::record::Record;
 use crate::sys::root::Root;
 
+/// Where a record is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordPath {
+    /// A path that was typed: a link there leads to the file that is meant, as with every program.
+    Typed(PathBuf),
+    /// A name of the program's own choice, which anybody may guess: a link there is none of its, and
+    /// gives way to the record.
+    Own(PathBuf),
+}
+
+impl RecordPath {
+    fn path(&self) -> &Path {
+        match self {
+            RecordPath::Typed(path) | RecordPath::Own(path) => path,
+        }
+    }
+
+    /// Replaces what is there.
+    fn replace(&self, text: &[u8]) -> io::Result<()> {
+        match self {
+            RecordPath::Typed(path) => replace(path, text),
+            RecordPath::Own(path) => rename_over(path, text),
+        }
+    }
+}
+
 /// Writes a run's record to the same places again and again.
 #[derive(Debug)]
 pub struct Saver {
-    paths: Vec<PathBuf>,
+    paths: Vec<RecordPath>,
 }
 
 impl Saver {
     /// A saver to each of `paths`. Each is tried at once, with the record as it is before the first
     /// round, so that a place that can't be written is told before time is spent on measuring.
-    pub fn new(paths: Vec<PathBuf>, record: &Record) -> anyhow::Result<Saver> {
+    pub fn new(paths: Vec<RecordPath>, record: &Record) -> anyhow::Result<Saver> {
         let saver = Saver { paths };
         saver.save(record)?;
         Ok(saver)
     }
 
     /// Where the record is kept.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().map(RecordPath::path)
     }
 
     /// Replaces what was saved before. A reader, or a kill, sees either the old or the new record.
@@ -37,15 +63,14 @@ impl Saver {
         let mut text = serde_json::to_vec(record).context("cannot encode the record")?;
         text.push(b'\n');
         for path in &self.paths {
-            replace(path, &text)
-                .with_context(|| format!("cannot save the record to {}", path.display()))?;
+            path.replace(&text)
+                .with_context(|| format!("cannot save the record to {}", path.path().display()))?;
         }
         Ok(())
     }
 }
 
-/// Writes a new file beside `path`, on disk, and renames it. The fsync is there for the
-/// measurement too: what is written here must not reach the disk while the next slice runs.
+/// Writes to what a path leads to: a regular file is replaced.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let path = match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return write_as_it_is(path, &meta, text),
@@ -56,6 +81,12 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         }
         Err(_) => path,
     };
+    rename_over(path, text)
+}
+
+/// Writes a new file beside `path`, on disk, and renames it. The fsync is there for the
+/// measurement too: what is written here must not reach the disk while the next slice runs.
+fn rename_over(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(name);
@@ -161,6 +192,20 @@ mod tests {
         replace(&link, b"new").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    /// Whoever owns the state folder knows the name of the record by its first save.
+    #[test]
+    fn a_link_at_a_name_of_our_own_gives_way_to_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        RecordPath::Own(link.clone()).replace(b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"precious");
+        assert!(fs::symlink_metadata(&link).unwrap().is_file());
+        RecordPath::Typed(link.clone()).replace(b"newer").unwrap();
+        assert_eq!(fs::read(&link).unwrap(), b"newer");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,8 @@ impl Store {
             .create(true)
             .truncate(false)
             .write(true)
+            // Else a link that somebody laid there would have a file made where it leads.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(folder.join("lock"))
             .map_err(failed)?;
         match lock.try_lock() {
@@ -280,7 +283,10 @@ impl Store {
     /// its sync left it in the page cache alone.
     fn reopen(&self, path: PathBuf) -> Result<Log, StoreError> {
         let open = || {
-            let mut file = OpenOptions::new().read(true).append(true).open(&path)?;
+            let mut options = OpenOptions::new();
+            // An id comes from outside: a link by that name leads to no run of this folder.
+            options.custom_flags(libc::O_NOFOLLOW);
+            let mut file = options.read(true).append(true).open(&path)?;
             let mut last = [b'\n'];
             if file.metadata()?.len() > 0 {
                 file.seek(SeekFrom::End(-1))?;
@@ -399,6 +405,27 @@ mod tests {
         assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 7);
         wrote(&store, &pledge, 8);
         assert_eq!(store.find(&pledge.id).unwrap().unwrap().promised, 8);
+    }
+
+    #[test]
+    fn a_link_in_the_folder_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let link = |name: &str| {
+            let _ = fs::remove_file(folder.path().join(name));
+            std::os::unix::fs::symlink(&target, folder.path().join(name)).unwrap();
+        };
+        link("lock");
+        assert!(Store::open(folder.path()).is_err() && !target.exists());
+        fs::remove_file(folder.path().join("lock")).unwrap();
+        let (store, pledge) = (open(&folder), fixture::pledge(1));
+        wrote(&store, &pledge, 7);
+        let path = store.path(&pledge.id);
+        fs::rename(&path, &target).unwrap();
+        link(path.file_name().unwrap().to_str().unwrap());
+        let before = fs::read(&target).unwrap();
+        assert!(store.begin(&pledge).is_err());
+        assert_eq!(fs::read(&target).unwrap(), before);
     }
 
     #[test]
