@@ -285,6 +285,44 @@ fn a_full_filesystem_is_refused_and_a_small_one_gets_a_small_span() {
     assert_eq!(mount.names(), names);
 }
 
+/// Each alone would be allowed half of what is free.
+#[test]
+fn directories_on_one_filesystem_share_what_a_run_may_take_of_it() {
+    needs_root!();
+    let mount = Loop::new(64).mounted("ext4");
+    let dirs: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .map(|name| format!("{}/{name}", mount.dir()))
+        .collect();
+    dirs.iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let stat = nix::sys::statvfs::statvfs(mount.path()).unwrap();
+    let free = stat.blocks_available() * stat.fragment_size();
+    let program = Program::new();
+    let run = |more: &[&str]| {
+        let mut args = vec!["file"];
+        args.extend(dirs.iter().map(String::as_str));
+        args.extend(["--rounds", "1", "--budget", "1s", "--sizes", "4k"]);
+        program.measure(&[&args[..], more].concat())
+    };
+    let (ran, record) = run(&[]);
+    ran.exits(0);
+    let spans = cells(&record, "file").into_iter();
+    let spans: Vec<u64> = spans
+        .map(|cell| cell["span_bytes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(spans.len(), 3);
+    assert!(spans.iter().sum::<u64>() <= free / 2, "{spans:?} of {free}");
+
+    let span = format!("{}k", free / 2 / 1024 / 4 * 4);
+    let mut args = vec!["file"];
+    args.extend(dirs.iter().map(String::as_str));
+    args.extend(["--sizes", "4k", "--span", &span]);
+    program.run(&args).exits(4).says_one_line("lie there too");
+    for dir in &dirs {
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn tmpfs_is_measured_without_a_device() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

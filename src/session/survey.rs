@@ -18,7 +18,7 @@ use crate::sys::root::Root;
 use crate::target;
 
 use super::baseline::{DEVICE, device_plan, device_target};
-use super::room::{Room, file_sets};
+use super::room::{Room, Shares, file_sets};
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ pub struct Survey {
     pub(super) permit: Option<Permit>,
     /// The directories' mounts, by target.
     pub(super) mounts: Vec<(String, MountFacts)>,
+    /// What these may take of their filesystems.
+    pub(super) shares: Shares,
     /// Directories that fail are told and left out.
     pub(super) all: bool,
     pub(super) overwrite: bool,
@@ -116,6 +118,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         true => mounted_directories(root)?,
         false => wish.directories.clone(),
     };
+    survey.shares = Shares::of(root, &directories);
     for (index, directory) in directories.iter().enumerate() {
         let id = format!("d{index}");
         match survey.add_directory(root, &id, directory, &wish) {
@@ -238,6 +241,7 @@ impl Survey {
             record: empty_record(root, wish, notes),
             permit: None,
             mounts: Vec::new(),
+            shares: Shares::default(),
             all: wish.all,
             overwrite: wish.overwrite,
             fill: None,
@@ -327,7 +331,7 @@ impl Survey {
         if let Some(plan) = &wish.settings.workload {
             return self.add_workload(root, (id, &directory), (mount, stack), wish, plan);
         }
-        let room = Room::on(&mount, wish);
+        let room = Room::of(self.shares.share(&mount), wish);
         room.check_wish(&directory, wish)?;
         let plan = room.plan(id, &stack, &mount);
         let file_cells = self.add_cells(&plan, wish).map_err(|error| match error {
@@ -354,7 +358,8 @@ impl Survey {
         let raw = format!("{id}.raw");
         let specs = self.record.cells.iter().map(|cell| &cell.spec);
         let specs = specs.filter(|spec| spec.target == id || spec.target == raw);
-        room.check_sets(&directory, &file_sets(specs))?;
+        let needed_bytes = room.check_sets(&directory, &file_sets(specs))?;
+        self.shares.promise(&mount, needed_bytes);
         self.record.targets.push(target);
         self.mounts.push((id.to_owned(), mount));
         Ok(())

@@ -8,8 +8,8 @@ use crate::model::record::{Baseline, BaselineKind, Target, TargetKind};
 use crate::model::timeline::{Checkpoint, Workload};
 use crate::model::units::{show_amount, show_bytes};
 use crate::plan::WorkloadPlan;
-use crate::scratch;
 use crate::session::baseline::{DEVICE, device_target, no_baseline};
+use crate::session::room::Share;
 use crate::session::survey::{SetupError, Survey, Wish};
 use crate::sys::root::Root;
 
@@ -28,8 +28,9 @@ impl Survey {
         wish: &Wish,
         plan: &WorkloadPlan,
     ) -> Result<(), SetupError> {
-        let workload = fitted(plan, directory, &mount)?;
+        let workload = fitted(plan, directory, &self.shares.share(&mount))?;
         check_raw(&workload, wish)?;
+        self.shares.promise(&mount, needed_bytes(&workload));
         if let (Workload::Checkpoint(fitted), Workload::Checkpoint(asked)) =
             (&workload, &plan.workload)
             && fitted.data_bytes < asked.data_bytes
@@ -119,17 +120,9 @@ fn baseline(kind: BaselineKind, target: String) -> Baseline {
 }
 
 /// The workload with a data file that the filesystem has room for. Refuses one that doesn't fit.
-fn fitted(
-    plan: &WorkloadPlan,
-    directory: &Path,
-    mount: &MountFacts,
-) -> Result<Workload, SetupError> {
+fn fitted(plan: &WorkloadPlan, directory: &Path, share: &Share) -> Result<Workload, SetupError> {
     let workload = plan.workload.clone();
-    // A filesystem that doesn't tell its size has room.
-    let Some((size_bytes, free_bytes)) = mount.size_bytes.zip(mount.free_bytes) else {
-        return Ok(workload);
-    };
-    let allowed_bytes = scratch::allowed_bytes(size_bytes, free_bytes);
+    let allowed_bytes = share.allowed_bytes;
     let workload = match workload {
         Workload::Checkpoint(asked) if !plan.is_data_given => {
             Workload::Checkpoint(fit_data(asked, allowed_bytes))
@@ -149,7 +142,7 @@ fn fitted(
         "{}: the workload needs {}, but {}; ask for less with {smaller}, or free some space",
         directory.display(),
         show_amount(needed_bytes),
-        scratch::free_rule(size_bytes, free_bytes),
+        share.rule(),
     )))
 }
 
@@ -182,6 +175,7 @@ mod tests {
     use super::*;
     use crate::model::cell::WorkloadKind;
     use crate::plan::{Options, WorkloadOptions, workload};
+    use crate::session::room::Shares;
 
     fn plan(kind: WorkloadKind, data_bytes: Option<u64>) -> WorkloadPlan {
         let options = Options {
@@ -204,7 +198,8 @@ mod tests {
     }
 
     fn fit(plan: &WorkloadPlan, free_mib: u64) -> Result<Workload, SetupError> {
-        fitted(plan, Path::new("/data"), &mount(free_mib))
+        let share = Shares::default().share(&mount(free_mib));
+        fitted(plan, Path::new("/data"), &share)
     }
 
     #[test]
