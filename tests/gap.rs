@@ -153,6 +153,67 @@ fn the_scratch_file_is_immutable_while_raw_slices_run() {
     );
 }
 
+/// A descriptor that was open for writing before the flag was set could have the file's blocks moved
+/// (EXT4_IOC_MOVE_EXT), or freed on XFS: so no raw slice runs while there is one.
+#[test]
+fn no_raw_slice_runs_while_somebody_has_the_scratch_file_open_for_writing() {
+    needs_root!();
+    for (fs, midway) in [("ext4", false), ("ext4", true), ("xfs", true)] {
+        let mount = populated(fs);
+        let program = Program::new();
+        let record = program.state().join("record.json");
+        let json = ["gap", mount.dir(), "--json", record.to_str().unwrap()];
+        let long = [
+            "--sizes",
+            "4k",
+            "--span",
+            "2m",
+            "--budget",
+            "4s",
+            "--precision",
+            "0.01%",
+        ];
+        let mut child = program.start(&[&json[..], &long].concat());
+        if midway {
+            child.until_saved(&record);
+        }
+        let mut writer = None;
+        child.until(|| {
+            // It can't be opened so while it carries the flag.
+            let path = scratch_file(&mount);
+            let open = |path| fs::File::options().read(true).write(true).open(path);
+            writer = path.and_then(|path| open(path).ok());
+            writer.is_some()
+        });
+        let ran = child.outcome();
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains("open for writing"), "{fs}: {ran:#?}");
+        let text = fs::read_to_string(&record).unwrap();
+        let record: Value = serde_json::from_str(&text).unwrap();
+        assert!(!cells(&record, "file").is_empty());
+        let raw = cells(&record, "raw");
+        assert!(!raw.is_empty() || !midway, "{fs}: {ran:#?}");
+        for cell in raw {
+            let failed = cell["failed"].as_str().unwrap_or_default();
+            assert!(failed.contains("open for writing"), "{fs}: {cell:#}");
+        }
+        drop(writer);
+    }
+}
+
+/// The file that both sides write, once it is there.
+fn scratch_file(mount: &Mount) -> Option<std::path::PathBuf> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_named = |path: &Path, start: &str| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(start.as_bytes()))
+    };
+    let mut folders = entries(mount.path()).map(|entry| entry.path());
+    let folder = folders.find(|path| is_named(path, ".syncprof-scratch-"))?;
+    let mut files = entries(&folder).map(|entry| entry.path());
+    files.find(|path| is_named(path, "overwrite-"))
+}
+
 #[test]
 fn a_kill_during_raw_slices_leaves_other_files_alone_and_the_filesystem_clean() {
     needs_root!();

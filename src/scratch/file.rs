@@ -142,9 +142,9 @@ impl ScratchFile {
         })
     }
 
-    /// Opens the file for reading and writing, as it is.
+    /// Opens the file for reading, as it is.
     pub fn open_as_is(&self) -> io::Result<File> {
-        self.open(OFlag::O_RDWR)
+        self.open(OFlag::O_RDONLY)
     }
 
     /// Cuts the file to nothing.

@@ -178,8 +178,10 @@ pub fn is_nocow(fd: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sets or clears the immutable flag, which needs CAP_LINUX_IMMUTABLE. While it is set, nobody may
-/// open the file for writing, truncate it by path, rename, link or remove it. ext4 refuses writes
-/// and truncation through descriptors that were open for writing before, too; XFS lets them pass.
+/// open the file for writing, truncate it by path, rename, link or remove it. What was open for writing
+/// before is another matter: XFS obeys such descriptors in all; ext4 refuses writes and truncation
+/// through them, but moves the file's blocks, since EXT4_IOC_MOVE_EXT looks for the flag at the donor
+/// alone (fs/ext4/move_extent.c). `sys::lease` tells whether there are any.
 pub fn set_immutable(fd: impl AsFd, immutable: bool) -> io::Result<()> {
     let fd = fd.as_fd();
     let before = inode_flags(fd)?;

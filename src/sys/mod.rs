@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod clock;
 pub mod fiemap;
 pub mod ioctl;
+pub mod lease;
 pub mod loopdev;
 pub mod mount;
 pub mod nvme;
