@@ -412,6 +412,49 @@ fn a_device_is_built_on_only_once_it_is_confirmed() {
     program.run(&args).exits(3).says_one_line("mounted");
 }
 
+#[test]
+fn a_journal_is_not_made_where_the_filesystem_is() {
+    needs_root!();
+    let program = Program::new();
+    let profile = profile(
+        &program,
+        "about = 'a'\nquestion = 'q'\n[cells]\nsizes = '4k'\n\
+         [[variant]]\nfs = 'ext4'\njournal = 'external'",
+    );
+    let disk = support::partitioned(256);
+    let node = disk.node().to_owned();
+    let [first, second] = [1, 2].map(|number| format!("{node}p{number}"));
+    let before = disk.digest();
+    let name = |node: &str| node.rsplit('/').next().unwrap().to_owned();
+    let run = |device: &str, journal: &str| {
+        let (own, journals) = (name(device), name(journal));
+        let devices = [
+            "lab",
+            &profile,
+            "--device",
+            device,
+            "--journal-device",
+            journal,
+        ];
+        let confirmed = [
+            "--overwrite",
+            "--confirm",
+            &own,
+            "--confirm-journal",
+            &journals,
+        ];
+        program.run(&[&devices[..], &confirmed, QUICK].concat())
+    };
+    for (device, journal) in [(&node, &node), (&node, &first), (&first, &node)] {
+        run(device, journal)
+            .exits(2)
+            .says_one_line("shares its bytes");
+    }
+    assert_eq!(disk.digest(), before);
+    let commands = format!("-J device={first} {second}");
+    run(&second, &first).exits(0).prints(&commands);
+}
+
 /// An image is built on without a question.
 #[test]
 fn a_profile_cannot_name_other_devices() {

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::guard;
+use crate::guard::{self, Kept};
 use crate::lab::{self, Image, ImageError, Region};
-use crate::model::facts::{DevId, DeviceFacts};
 use crate::model::record::{Level, Note};
 use crate::model::units::show_amount;
 use crate::plan::Settings;
@@ -46,17 +45,11 @@ pub(super) enum Ground {
     },
 }
 
-/// A device that was named, and what it was when it was confirmed.
+/// A device that was named and confirmed.
 pub(super) struct Named {
+    /// As it was typed.
     path: PathBuf,
-    identity: Identity,
-}
-
-/// Number and sequence number: another disk has another.
-type Identity = (DevId, Option<u64>);
-
-fn identity(facts: &[DeviceFacts]) -> Option<Identity> {
-    facts.first().map(|device| (device.dev, device.diskseq))
+    kept: Box<Kept>,
 }
 
 impl Ground {
@@ -85,9 +78,13 @@ impl Ground {
         };
         let journal = args.journal_device.as_ref();
         let journal = journal.map(|path| Named::confirmed(root, path, &writing, stop));
+        let journal = journal.transpose()?;
+        if let Some(journal) = &journal {
+            refuse_shared(&filesystem, journal)?;
+        }
         Ok(Ground::Device {
             filesystem,
-            journal: journal.transpose()?,
+            journal,
         })
     }
 
@@ -187,7 +184,7 @@ impl Ground {
 
     /// Where a filesystem is made, and where its journal may lie. Devices that were named are judged
     /// anew.
-    pub(super) fn devices(&self, root: &Root) -> anyhow::Result<(&Path, Option<&Path>)> {
+    pub(super) fn devices(&self) -> anyhow::Result<(&Path, Option<&Path>)> {
         match self {
             Ground::Image {
                 filesystem,
@@ -201,10 +198,25 @@ impl Ground {
                 filesystem,
                 journal,
             } => {
-                let journal = journal.as_ref().map(|journal| journal.again(root));
-                Ok((filesystem.again(root)?, journal.transpose()?))
+                let journal = journal.as_ref().map(Named::judged_again);
+                Ok((filesystem.judged_again()?, journal.transpose()?))
             }
         }
+    }
+
+    /// Checks that the nodes still lead to the devices that were confirmed. Those of an image are held.
+    pub(super) fn verify(&self) -> Result<(), String> {
+        let Ground::Device {
+            filesystem,
+            journal,
+        } = self
+        else {
+            return Ok(());
+        };
+        let mut named = [Some(filesystem), journal.as_ref()].into_iter().flatten();
+        named
+            .try_for_each(|named| named.kept.verify())
+            .map_err(|refusal| refusal.to_string())
     }
 
     /// The device that the filesystem is compared with, and the word that confirms writing it. On a
@@ -219,8 +231,7 @@ impl Ground {
 }
 
 impl Named {
-    /// The guard judges the device, and what was typed for it. The grant itself is given back, since
-    /// mkfs and the mount claim the device for themselves.
+    /// The guard judges the device, and what was typed for it.
     fn confirmed(
         root: &Root,
         path: &Path,
@@ -229,28 +240,32 @@ impl Named {
     ) -> anyhow::Result<Named> {
         let permit = guard::check(root, path).map_err(SetupError::Refused)?;
         let confirmed = confirmation(Some(permit.confirmations()), Some(writing), stop)?;
-        let (Some((word, force)), Some(identity)) = (confirmed, identity(permit.facts())) else {
+        let Some((word, force)) = confirmed else {
             return Err(UsageError(format!("{} is not confirmed", path.display())).into());
         };
-        permit
-            .overwrite(RAW_BYTES, &word, force)
-            .map_err(SetupError::Refused)?;
         Ok(Named {
             path: path.to_owned(),
-            identity,
+            kept: Box::new(permit.keep(&word, force).map_err(SetupError::Refused)?),
         })
     }
 
-    /// The device, if nobody has come to use it, and it is still the one that was confirmed.
-    fn again(&self, root: &Root) -> anyhow::Result<&Path> {
-        let permit = guard::check(root, &self.path).map_err(SetupError::Refused)?;
-        anyhow::ensure!(
-            identity(permit.facts()) == Some(self.identity),
-            "{} is another device than the one that was confirmed",
-            self.path.display()
-        );
-        Ok(&self.path)
+    /// The device's node, if nobody has come to use it, and it is still the one that was confirmed.
+    fn judged_again(&self) -> anyhow::Result<&Path> {
+        self.kept.judge_again().map_err(SetupError::Refused)?;
+        Ok(self.kept.path())
     }
+}
+
+/// A journal that lies where the filesystem does would be destroyed by its making.
+fn refuse_shared(filesystem: &Named, journal: &Named) -> Result<(), UsageError> {
+    if !filesystem.kept.shares_bytes_with(&journal.kept) {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "--journal-device {} shares its bytes with --device {}; name another device",
+        journal.path.display(),
+        filesystem.path.display()
+    )))
 }
 
 /// Where an image is made: in the state folder, or where more room is usual if it has too little.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::lab::{self, BuildError, MountPoint, Stack};
+use crate::lab::{self, BuildError, MountPoint, Site, Stack};
 use crate::model::cell::{CellSpec, Role};
 use crate::model::record::{Ended, Level, Note, Record};
 use crate::model::variant::{self, Variant};
@@ -154,9 +154,15 @@ impl Run<'_> {
         budget: Duration,
         screen: &mut Screen<'_>,
     ) -> anyhow::Result<()> {
-        let (device, journal) = self.ground.devices(self.root)?;
+        let (device, journal) = self.ground.devices()?;
+        let site = Site {
+            device,
+            journal,
+            place: self.place,
+            verify: &|| self.ground.verify(),
+        };
         let mut variant = variant.clone();
-        let built = lab::build(self.root, &variant, device, journal, self.place, self.stop);
+        let built = lab::build(self.root, &variant, &site, self.stop);
         let stack = match built {
             Ok(stack) => stack,
             Err(BuildError::Interrupted) => {

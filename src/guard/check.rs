@@ -105,7 +105,7 @@ fn refuse_zoned(stack: &[DeviceFacts]) -> Result<(), Refusal> {
 
 /// What a path names, if that is a block device. O_PATH opens nothing: it has no effect on what the
 /// path names, whatever that is (open(2)).
-fn find(path: &Path) -> Result<(File, DevId), Refusal> {
+pub(super) fn find(path: &Path) -> Result<(File, DevId), Refusal> {
     let shown = path.display().to_string();
     let place = OpenOptions::new()
         .read(true)

@@ -10,6 +10,7 @@ use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use super::check::judge_uses;
 use super::content;
 use super::grant::{Preserved, WriteGrant};
+use super::kept::Kept;
 use super::node::Node;
 use super::refusal::Refusal;
 use super::signature::{self, Signature};
@@ -167,12 +168,34 @@ impl Permit {
         confirmation: &str,
         force: bool,
     ) -> Result<WriteGrant, Refusal> {
-        self.confirm("overwriting", confirmation)?;
         let span_bytes = self.span(span_bytes)?;
+        self.confirm_overwriting(confirmation, force)?;
+        Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
+    }
+
+    /// The device for other programs to overwrite, under the conditions of [`Permit::overwrite`]. The
+    /// claim is given back, since they make their own.
+    pub fn keep(self, confirmation: &str, force: bool) -> Result<Kept, Refusal> {
+        self.confirm_overwriting(confirmation, force)?;
+        let path = target::device_node(&self.root, self.node.dev)
+            .map_err(|source| self.node.failure("find its node under /dev", source))?;
+        let file = self.node.reopen(&self.root, "hold it", OFlag::O_RDONLY)?;
+        let node = Node::new(file, self.node.name, self.node.dev)?;
+        let kept = Kept::new(self.root, node, path, &self.facts);
+        kept.verify()?;
+        Ok(kept)
+    }
+
+    /// The claimed device.
+    pub(super) fn file(&self) -> &File {
+        &self.node.file
+    }
+
+    fn confirm_overwriting(&self, confirmation: &str, force: bool) -> Result<(), Refusal> {
+        self.confirm("overwriting", confirmation)?;
         self.node.verify(&self.node.file)?;
         judge_uses(&self.root, self.node.dev, &self.node.name)?;
-        self.refuse_signature(force)?;
-        Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
+        self.refuse_signature(force)
     }
 
     /// As [`Permit::overwrite`] of the whole device, whose content may be discarded besides, which

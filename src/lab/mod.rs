@@ -13,6 +13,6 @@ mod words;
 
 pub use image::{Image, ImageError, OldImage, Region, has_room, old_images};
 pub use stack::{
-    BuildError, MountPoint, OldMountPoint, Stack, build, commands, leftovers, private_mounts,
+    BuildError, MountPoint, OldMountPoint, Site, Stack, build, commands, leftovers, private_mounts,
 };
 pub use words::{StrayWord, stray_word};

@@ -55,6 +55,9 @@ pub enum BuildError {
     /// Its mkfs failed.
     #[error("{0}")]
     Make(String),
+    /// The device is not the one that was meant.
+    #[error("{0}")]
+    Moved(String),
     /// The kernel did not mount it.
     #[error("mount: {0}")]
     Mount(#[from] MountError),
@@ -169,16 +172,26 @@ pub struct Stack<'a> {
     mounted: bool,
 }
 
-/// Makes `variant` on `device`, with its journal on `journal` if it wants one elsewhere, and mounts
-/// it on `place`.
-pub fn build<'a>(
+/// Where a filesystem is built.
+pub struct Site<'a, 'p> {
+    /// What it is made on.
+    pub device: &'a Path,
+    /// What its journal is made on, if it wants one elsewhere.
+    pub journal: Option<&'a Path>,
+    /// Where it is mounted.
+    pub place: &'p MountPoint,
+    /// Whether both paths still lead to the devices that are meant, and if not, what is wrong: programs
+    /// know a device by its path alone, so it is asked right before each of them.
+    pub verify: &'a dyn Fn() -> Result<(), String>,
+}
+
+/// Makes `variant` on a site, and mounts it.
+pub fn build<'p>(
     root: &Root,
     variant: &Variant,
-    device: &Path,
-    journal: Option<&Path>,
-    place: &'a MountPoint,
+    site: &Site<'_, 'p>,
     stop: &AtomicBool,
-) -> Result<Stack<'a>, BuildError> {
+) -> Result<Stack<'p>, BuildError> {
     let fs_type = &variant.fs_type;
     let recipe = recipe::of(fs_type).ok_or_else(|| match fs_type.as_str() {
         "zfs" => BuildError::Pool,
@@ -190,13 +203,14 @@ pub fn build<'a>(
             let text = format!("{fs_type} keeps no journal on another device");
             return Err(BuildError::Journal(text));
         }
-        true => Some(journal.ok_or_else(|| {
+        true => Some(site.journal.ok_or_else(|| {
             let text = "there is no second device for its journal: name one with --journal-device";
             BuildError::Journal(text.to_owned())
         })?),
     };
-    let commands = recipe.commands(variant, device, journal);
+    let commands = recipe.commands(variant, site.device, journal);
     for words in &commands {
+        (site.verify)().map_err(BuildError::Moved)?;
         command::run(words, stop).map_err(|error| match error {
             CommandError::Missing(tool) => BuildError::NoTool {
                 tool,
@@ -211,11 +225,12 @@ pub fn build<'a>(
         return Err(BuildError::NoKernel(fs_type.clone()));
     }
     let options = recipe.mount_options(variant, journal);
-    mount(device, place.path(), fs_type, &options)?;
+    (site.verify)().map_err(BuildError::Moved)?;
+    mount(site.device, site.place.path(), fs_type, &options)?;
     let mut lines: Vec<String> = commands.iter().map(|words| words.join(" ")).collect();
-    lines.push(mount_line(fs_type, &options, device));
+    lines.push(mount_line(fs_type, &options, site.device));
     Ok(Stack {
-        place,
+        place: site.place,
         commands: lines,
         mkfs_version: command::version(recipe.tool, stop),
         mounted: true,
@@ -325,15 +340,47 @@ mod tests {
                 ..Variant::default()
             };
             let device = folder.path().join("none");
+            let site = Site {
+                device: &device,
+                journal: None,
+                place: &place,
+                verify: &|| Ok(()),
+            };
             let stop = AtomicBool::new(false);
-            build(&Root::host(), &variant, &device, None, &place, &stop)
-                .unwrap_err()
-                .to_string()
+            let built = build(&Root::host(), &variant, &site, &stop);
+            built.unwrap_err().to_string()
         };
         assert!(why("ntfs", false).contains("there is one for ext2"));
         assert!(why("btrfs", true).contains("no journal on another device"));
         assert!(why("ext4", true).contains("no second device"));
         assert!(why("ext4", false).starts_with("mkfs.ext4: "));
+    }
+
+    #[test]
+    fn nothing_is_run_on_a_device_that_another_took_the_place_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = MountPoint::make(folder.path()).unwrap();
+        let (image, stop) = (folder.path().join("image"), AtomicBool::new(false));
+        fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        let variant = Variant {
+            fs_type: "ext4".to_owned(),
+            external_journal: true,
+            ..Variant::default()
+        };
+        let asked = std::cell::Cell::new(0);
+        let site = Site {
+            device: &image,
+            journal: Some(&folder.path().join("journal")),
+            place: &place,
+            verify: &|| {
+                asked.set(asked.get() + 1);
+                Err("sda: is no longer the device that was checked".to_owned())
+            },
+        };
+        let error = build(&Root::host(), &variant, &site, &stop).unwrap_err();
+        assert!(matches!(error, BuildError::Moved(_)), "{error}");
+        assert_eq!(asked.get(), 1);
+        assert!(fs::read(&image).unwrap().iter().all(|&byte| byte == 0));
     }
 
     #[test]

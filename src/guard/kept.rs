@@ -1,0 +1,116 @@
+//! A device that other programs are to write: mkfs and the mount claim it for themselves, so no claim
+//! can be kept meanwhile, only who the device is.
+
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+
+use super::check::{check, find};
+use super::node::{Node, reopen};
+use super::permit::Permit;
+use super::refusal::Refusal;
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::sys::root::Root;
+
+/// A device that was judged and confirmed, held open without a claim: while it is, the kernel gives its
+/// number to no other (put_disk() in block/genhd.c frees it with the last user).
+#[derive(Debug)]
+pub struct Kept {
+    root: Root,
+    node: Node,
+    path: PathBuf,
+    /// The disk that it is a partition of.
+    disk: Option<DevId>,
+}
+
+impl Kept {
+    pub(super) fn new(root: Root, node: Node, path: PathBuf, facts: &[DeviceFacts]) -> Kept {
+        let is_partition = |device: &&DeviceFacts| device.kind == DeviceKind::Partition;
+        let partition = facts.first().filter(is_partition);
+        Kept {
+            root,
+            node,
+            path,
+            disk: partition.and_then(|partition| partition.lower.first().copied()),
+        }
+    }
+
+    /// The node that the kernel names for it: what was typed may be a link, which may lead elsewhere by
+    /// now.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// They are one device, or one is a partition of the other.
+    pub fn shares_bytes_with(&self, other: &Kept) -> bool {
+        let (own, others) = (self.node.dev, other.node.dev);
+        own == others || self.disk == Some(others) || other.disk == Some(own)
+    }
+
+    /// Checks that the node still leads to the device.
+    pub fn verify(&self) -> Result<(), Refusal> {
+        let (place, _) = find(&self.path)?;
+        let file = reopen(&self.root, &place, OFlag::O_RDONLY)
+            .map_err(|source| self.node.failure("look whether it is still there", source))?;
+        self.node.verify(&file)
+    }
+
+    /// Judges it anew: nobody has come to use it, and it is still the one that was confirmed.
+    pub fn judge_again(&self) -> Result<(), Refusal> {
+        let permit: Permit = check(&self.root, &self.path)?;
+        self.node.verify(permit.file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::loopdev::LoopDevice;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn a_node_that_leads_to_another_device_is_noticed() {
+        if !nix::unistd::geteuid().is_root() {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI must run the device tests as root"
+            );
+            return;
+        }
+        let root = Root::host();
+        let attached = || {
+            let image = tempfile::tempfile().unwrap();
+            image.set_len(1 << 20).unwrap();
+            LoopDevice::attach(&root, image.as_fd(), 0, 1 << 20).unwrap()
+        };
+        let (device, other) = (attached(), attached());
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        let lay = |to: &Path| {
+            let _ = fs::remove_file(&link);
+            symlink(to, &link).unwrap();
+        };
+        let kept = |path: &Path| {
+            let file = File::open(path).unwrap();
+            let dev = DevId::from_dev(file.metadata().unwrap().rdev());
+            let node = Node::new(file, "loop".into(), dev).unwrap();
+            Kept::new(root.clone(), node, link.clone(), &[])
+        };
+        let first = kept(device.node());
+        lay(device.node());
+        first.verify().unwrap();
+        first.judge_again().unwrap();
+        lay(other.node());
+        for refusal in [first.verify(), first.judge_again()] {
+            let refusal = refusal.unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::DeviceChanged { .. }),
+                "{refusal}"
+            );
+        }
+        assert!(first.shares_bytes_with(&kept(device.node())));
+        assert!(!first.shares_bytes_with(&kept(other.node())));
+    }
+}
