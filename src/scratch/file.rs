@@ -1,6 +1,7 @@
 //! One scratch file: laid out, brought to a state before each pass, opened as a method asks.
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -51,9 +52,12 @@ pub fn open_flags(method: Method, direct: bool) -> OFlag {
 }
 
 impl ScratchFile {
-    /// Makes a new file in `folder` and fills it with `span_bytes` of incompressible bytes that
-    /// `seed` decides, so that every extent of it is written, and fsyncs it. `stop` ends that
-    /// early, with [`io::ErrorKind::Interrupted`].
+    /// Makes a new file in `folder` and fills it with `span_bytes` of incompressible bytes, so that
+    /// every extent of it is written, and fsyncs it. `stop` ends that early, with
+    /// [`io::ErrorKind::Interrupted`].
+    ///
+    /// `seed` doesn't decide the bytes alone: a run with the same seed left the same ones on blocks that
+    /// are free by now, and bytes that are found in two places prove nothing about where a file lies.
     pub(super) fn lay_out(
         folder: &HeldFolder,
         name: String,
@@ -67,7 +71,7 @@ impl ScratchFile {
         // Reserved in one piece, so that the extents are as few as the filesystem can make them.
         // Where it can't, writing alone does as well.
         let _ = fallocate(&file, FallocateFlags::empty(), 0, span_bytes as i64);
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = fastrand::Rng::with_seed(seed ^ fresh());
         let mut chunk = vec![0; LAYOUT_CHUNK_BYTES];
         let mut offset_bytes = 0;
         while offset_bytes < span_bytes {
@@ -178,6 +182,12 @@ impl ScratchFile {
     }
 }
 
+/// A number that no other run has: the standard library takes it from the kernel's randomness
+/// (getrandom(2)), while a new generator of fastrand's takes its seed from the clock.
+fn fresh() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +242,15 @@ mod tests {
         let mut seen = [0u32; 256];
         bytes.iter().for_each(|&byte| seen[usize::from(byte)] += 1);
         assert!(seen.iter().all(|&count| (128..=400).contains(&count)));
+    }
+
+    #[test]
+    fn the_same_seed_lays_out_other_bytes() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let bytes = |folder| std::fs::read(laid_out(folder, FileState::Overwrite).path()).unwrap();
+        let (one, two) = (bytes(&one), bytes(&two));
+        let same = |(a, b): (&[u8], &[u8])| a == b;
+        assert!(!one.chunks(512).zip(two.chunks(512)).any(same));
     }
 
     #[test]
