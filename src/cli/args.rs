@@ -24,8 +24,8 @@ pub(super) use validate::{TrialControl, Validate};
 )]
 #[command(after_help = "\
 Exit status: 0 measured; 1 measured, but a cell, a filesystem of a lab or a claim failed, or \
-acknowledged records are missing; 2 usage; 3 the guard refused to write; 4 this host cannot (no privilege, \
-io_uring blocked, no space); 130 interrupted, with what was measured saved.")]
+acknowledged records are missing; 2 usage; 3 the guard refused to write, or a device came into use; 4 this host \
+cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was measured saved.")]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
