@@ -54,6 +54,25 @@ fn is_none(value: f64) {
     assert!(value < 0.05, "{value}");
 }
 
+/// Truncated, written, closed: the file's blocks are other ones each time.
+#[test]
+fn each_write_of_trunc_each_truncates() {
+    needs_root!();
+    for (fs, counted) in [
+        ("ext4", "/filesystem/jbd2/transactions"),
+        ("xfs", "/filesystem/xfs/log_writes"),
+    ] {
+        let mount = Loop::new(320).mounted(fs);
+        let (_, record) = measure(&["file", mount.dir(), "--file-state", "trunc-each"]);
+        let cells = cells(&record, "file");
+        assert!(
+            per_write(cells[0], counted) >= 1.0,
+            "{fs}: {:#}",
+            cells[0]["slices"]
+        );
+    }
+}
+
 #[test]
 fn ext4_commits_a_transaction_for_each_write_that_allocates() {
     needs_root!();

@@ -167,7 +167,7 @@ impl Case<'_> {
     fn judge(&self) -> (Outcome, Option<String>, Vec<String>) {
         let differs = self.differences();
         if !differs.is_empty() && !self.validation.as_if {
-            let reason = differs.join("; ");
+            let reason = format!("{}; --as-if judges all the same", differs.join("; "));
             return (Outcome::NotComparable, Some(reason), Vec::new());
         }
         let (outcome, reason) = match self.not_run() {

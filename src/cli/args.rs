@@ -195,7 +195,8 @@ pub(super) struct WorkloadArgs {
     /// How long it runs at a time [default: what the budget allows]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
-    /// How often each side runs [default: 1, or 5 where sides are compared]
+    /// How often each side runs [default: 1; where sides are compared 5, or with --duration as often as
+    /// the budget allows, 3 times at least]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) repeat: Option<u32>,
     /// checkpoint: clients, each of which commits as soon as its last commit is on disk [default: 4]
@@ -389,6 +390,15 @@ pub(super) struct Clean {
     /// Say what there is, and leave it
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// A host and a port, which are looked up later.
+pub(super) fn parse_address(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':');
+    match parts.filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("a host and a port, as in 192.0.2.10:7320".to_owned()),
+    }
 }
 
 fn parse_switch(text: &str) -> Result<bool, String> {

@@ -15,7 +15,7 @@ use crate::plan;
 use crate::session::{self, Vow};
 use crate::sys::root::Root;
 
-use super::args::{AxesArgs, Control, Measure, Output, Writing};
+use super::args::{AxesArgs, Control, Measure, Output, Writing, parse_address};
 use super::config::{self, Beside, UsageError};
 use super::confirm::confirmation;
 use super::output::Terminal;
@@ -77,7 +77,7 @@ const MEASURING: [&str; 11] = [
 pub(super) struct PowerArgs {
     /// Write records and report each that the device acknowledged to the `syncprof witness` there,
     /// until the power is cut. Needs --overwrite
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = MEASURING)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address, conflicts_with_all = MEASURING)]
     pub(super) witness: Option<String>,
     /// After the power came back: read the device and compare it with what the witness was promised
     #[arg(long, requires = "witness", conflicts_with_all = ["overwrite", "span"])]

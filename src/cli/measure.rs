@@ -246,7 +246,7 @@ fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     let left = scratch::find(root, state, &[]);
     if !left.is_empty() {
         let text = format!(
-            "a run that was killed left {} scratch folder{} behind; `syncprof clean` removes them",
+            "an earlier run left {} scratch folder{} behind; `syncprof clean` removes them",
             left.len(),
             if left.len() == 1 { "" } else { "s" },
         );

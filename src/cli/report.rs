@@ -1,11 +1,11 @@
 //! `report` and `explain`: saved records, printed again.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::model::record::{Level, Record};
 use crate::report;
+use crate::sys::text;
 
 use super::args::{Explain, Format, Report};
 use super::config::UsageError;
@@ -62,6 +62,9 @@ fn load_all(paths: &[PathBuf]) -> Result<Vec<Record>, UsageError> {
         .collect()
 }
 
+/// More than the longest run saves.
+const MOST_BYTES: u64 = 1 << 30;
+
 fn load(path: &Path) -> Result<Record, String> {
     let text = read(path).map_err(|error| error.to_string())?;
     Record::parse(&text).map_err(|error| error.to_string())
@@ -73,5 +76,5 @@ fn read(path: &Path) -> io::Result<String> {
         io::stdin().read_to_string(&mut text)?;
         return Ok(text);
     }
-    fs::read_to_string(path)
+    text::read(path, MOST_BYTES)
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::model::record::Level;
 use crate::witness::{Server, Store};
 
+use super::args::parse_address;
 use super::config;
 use super::output::Terminal;
 use super::{signals, status};
@@ -16,7 +17,7 @@ use super::{signals, status};
 pub(super) struct Witness {
     /// Where to listen: on loopback only, unless an address is named. Anybody who reaches it can
     /// report, since nobody is asked who they are
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7320")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, default_value = "127.0.0.1:7320")]
     pub(super) listen: String,
     /// Where to keep what was promised [default: $XDG_STATE_HOME/syncprof/witness]
     #[arg(long, value_name = "DIR")]

@@ -16,10 +16,12 @@ use super::spec::{Data, Lane, Spec, To};
 use super::sync::{self, Calls, Sink};
 use super::uring::{self, Uring};
 use crate::model::cell::{EngineKind, Method, Payload};
+use crate::model::traffic::ProcessCount;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::thread_cpu_ns;
 use crate::sys::ring::{self, Config, Durability, Memory, SetupError};
 use crate::sys::root::Root;
+use crate::sys::usage;
 use crate::workload::pattern::Cursor;
 use crate::workload::payload::Filler;
 
@@ -34,6 +36,12 @@ pub(super) fn durability(method: Method) -> Durability {
             Durability::Descriptor
         }
     }
+}
+
+/// What this thread took since `begun`; nothing where the kernel doesn't say.
+fn took(begun: Option<ProcessCount>) -> ProcessCount {
+    let both = usage::of_thread().zip(begun);
+    both.map_or_else(ProcessCount::default, |(now, begun)| now.since(&begun))
 }
 
 /// What a job's thread works from.
@@ -51,11 +59,12 @@ impl Job<'_> {
     /// Does the job, in the thread that calls this. None if another job could not be made ready,
     /// so that none started.
     pub(super) fn work(self) -> Result<Option<Measured>, EngineError> {
-        let begun_ns = thread_cpu_ns();
+        let (begun_ns, begun) = (thread_cpu_ns(), usage::of_thread());
         let mut measured = self.measured()?;
         if let Some(measured) = &mut measured {
             // Taken last: what it takes to tear the ring down is this thread's work too.
             measured.cpu_ns = thread_cpu_ns() - begun_ns;
+            measured.usage = took(begun).since(&measured.usage);
         }
         Ok(measured)
     }
@@ -195,6 +204,7 @@ impl Job<'_> {
         let Some(go_ns) = self.seat.ready() else {
             return Ok(None);
         };
+        let begun = usage::of_thread();
         let origin_ns = if spec.null.is_some() { 0 } else { go_ns };
         meter.start(origin_ns);
         let course = Course {
@@ -224,6 +234,8 @@ impl Job<'_> {
         Ok(Some(Measured {
             meter,
             cpu_ns: 0,
+            // What it took in between, until all that is known: see `Job::work`.
+            usage: took(begun),
             fallbacks,
         }))
     }

@@ -3,6 +3,8 @@
 
 use hdrhistogram::Histogram;
 
+use super::traffic::ProcessCount;
+
 /// The shortest latency that a histogram holds.
 pub const MIN_NS: u64 = 1;
 /// The longest latency that a histogram holds: ten minutes.
@@ -29,6 +31,9 @@ pub struct Sample {
     pub elapsed_ns: u64,
     /// Processor time of the job threads.
     pub cpu_ns: u64,
+    /// What these threads took of the machine before the first submission and after the last completion:
+    /// to make a ring, to register what is written, and to take that down.
+    pub apart: ProcessCount,
     /// The latency of each operation, in nanoseconds.
     pub histogram: Histogram<u64>,
     /// Latencies outside [`MIN_NS`] to [`MAX_NS`]: counted here and clamped in the histogram.

@@ -10,7 +10,6 @@ pub mod event;
 pub mod format;
 pub mod fsstat;
 pub mod phases;
-pub mod process;
 mod refused;
 pub mod rwbs;
 mod tracefs;

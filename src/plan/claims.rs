@@ -13,8 +13,10 @@ use crate::model::claims::{
     Bound, Claim, ClaimedDevice, Claims, Conditions, DriveState, Figure, Side, Span,
 };
 use crate::model::units::parse_bytes;
+use crate::sys::text;
 
 use super::contradiction;
+use super::profile::MOST_BYTES;
 use super::value::{self, Bytes, Many, One, Scalar, line_at};
 
 /// The claims that the program carries, in the order in which they are listed.
@@ -109,7 +111,7 @@ pub fn load(name_or_path: &str) -> Result<Claims, ClaimsError> {
             known: BUILT_IN.map(|(name, _)| name).join(", "),
         });
     }
-    let text = std::fs::read_to_string(path).map_err(|source| ClaimsError::Read {
+    let text = text::read(path, MOST_BYTES).map_err(|source| ClaimsError::Read {
         path: path.to_owned(),
         source,
     })?;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
+use crate::sys::text;
 
 use super::settings::Options;
 use super::value::{self, Bytes, Many, One, Pause, Share, Spread};
@@ -83,6 +84,9 @@ pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
     parse(name_or_path, &read(name_or_path, &BUILT_IN)?)
 }
 
+/// More than anybody writes by hand.
+pub(super) const MOST_BYTES: u64 = 1 << 20;
+
 /// Reads a profile's file, if the name is a path; else it is none of the `known` ones.
 pub(super) fn read(name_or_path: &str, known: &[(&str, &str)]) -> Result<String, ProfileError> {
     let path = Path::new(name_or_path);
@@ -93,7 +97,7 @@ pub(super) fn read(name_or_path: &str, known: &[(&str, &str)]) -> Result<String,
             known: names.join(", "),
         });
     }
-    std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
+    text::read(path, MOST_BYTES).map_err(|source| ProfileError::Read {
         path: path.to_owned(),
         source,
     })

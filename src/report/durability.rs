@@ -164,8 +164,8 @@ fn costs_table(study: &Study<'_>, costs: &[Cost]) -> Table {
     };
     Table {
         caption:
-            "What each sync costs: median latency, and that less the median of the same write \
-                  without a sync, with 95 % confidence intervals from paired rounds"
+            "What each sync costs: median latency over all rounds, and the mean of each round's median \
+                  less that of the same write without a sync, with 95 % confidence intervals"
                 .to_owned(),
         columns: vec![
             Column::text("method", 0),

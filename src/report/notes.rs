@@ -98,6 +98,11 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
 fn ended(run: &Run, unit: &str) -> String {
     match run.ended {
         Some(Ended::Precise) => "every headline figure reached the precision".to_owned(),
+        Some(Ended::Budget) if run.rounds <= run.min_rounds && unit == "round" => format!(
+            "{} rounds are made whatever the budget, here {}",
+            run.min_rounds,
+            show_ns(run.budget_ns as f64)
+        ),
         Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
         Some(Ended::Rounds) => format!("the number of {unit}s asked for was reached"),
         Some(Ended::Interrupted) => "interrupted".to_owned(),

@@ -233,8 +233,8 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // The owner file last: whatever ends this midway, `syncprof clean` may remove the rest. A
         // folder that can't be removed keeps its entry, so that it tells of it.
-        if let Err(error) = self.folder.remove(OWNER_FILE)
-            && error.kind() != io::ErrorKind::NotFound
+        if self.folder.remove(OWNER_FILE).is_err()
+            && self.folder.is_there()
             && let Some(entry) = &mut self.entry
         {
             entry.stays = true;

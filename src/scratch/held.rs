@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstatat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::fstatfs;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
@@ -173,6 +173,11 @@ impl HeldFolder {
     /// Removes the folder if there is nothing in it.
     pub(super) fn remove_empty(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)
+    }
+
+    /// It is still there, by whatever name: it may have been renamed, or unmounted.
+    pub(super) fn is_there(&self) -> bool {
+        fstat(self).is_ok_and(|found| found.st_nlink > 0)
     }
 
     /// What is in it.

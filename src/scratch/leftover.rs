@@ -96,8 +96,8 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
         let at = Some((entry.path.clone(), owner));
         if let Some(leftover) = Leftover::of(root, &owner.folder, at) {
             found.push(leftover);
-        } else if is_gone(&owner.folder) {
-            // Gone for good, not just unmounted: nothing to remember.
+        } else if owner.is_gone() {
+            // Nothing to remember.
             let _ = fs::remove_file(&entry.path);
         }
     }
@@ -106,12 +106,6 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
         found.extend(Leftover::of(root, &folder, None));
     }
     found
-}
-
-fn is_gone(folder: &Path) -> bool {
-    let is_missing =
-        fs::symlink_metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    is_missing && folder.parent().is_some_and(Path::is_dir)
 }
 
 /// The scratch folders of this process that are still there: once their values are dropped, those

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,10 @@ pub(super) struct Owner {
     pub(super) machine: Option<String>,
     /// The scratch folder.
     pub(super) folder: PathBuf,
+    /// The inode number of the directory that it was made in: what has the same path after an unmount is
+    /// another one. None in what an earlier version left.
+    #[serde(default)]
+    pub(super) parent_ino: Option<u64>,
 }
 
 impl Owner {
@@ -40,7 +45,16 @@ impl Owner {
             boot_id: boot_id(root)?,
             machine: Some(machine(root)?),
             folder: folder.to_owned(),
+            parent_ino: ino_of_parent(folder),
         })
+    }
+
+    /// Its folder is gone for good, and not just unmounted.
+    pub(super) fn is_gone(&self) -> bool {
+        let found = fs::symlink_metadata(&self.folder);
+        let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let parent = ino_of_parent(&self.folder);
+        is_missing && parent.is_some() && (self.parent_ino.is_none() || self.parent_ino == parent)
     }
 
     /// It still runs, as far as this process's view of processes goes: those of another PID namespace
@@ -66,6 +80,11 @@ impl Owner {
     pub(super) fn owns(&self, folder: &Path) -> bool {
         self.folder.file_name().is_some() && self.folder.file_name() == folder.file_name()
     }
+}
+
+fn ino_of_parent(folder: &Path) -> Option<u64> {
+    let parent = fs::metadata(folder.parent()?).ok()?;
+    parent.is_dir().then(|| parent.ino())
 }
 
 /// What this machine is called by others: its id, or its name where it has none.

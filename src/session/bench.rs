@@ -164,7 +164,7 @@ impl<'a> Bench<'a> {
             let to = |lane: usize| To::Reopen {
                 folder: files[lane].folder(),
                 name: files[lane].name(),
-                flags: flags | OFlag::O_WRONLY,
+                flags: flags | OFlag::O_WRONLY | OFlag::O_TRUNC,
             };
             let lanes = lanes(offsets, ask.seed, &to, &|| Data::Fresh(payload));
             let data = || Ok(traced::Data::anywhere());
@@ -375,7 +375,8 @@ impl Driver<'_> {
         let before = self.observed.before(self.workers.as_ref());
         let mut sample = self.engine(lanes, left)?;
         let after = self.observed.after(self.workers.as_ref());
-        self.tally.add(&before, &after, sample.cpu_ns);
+        self.tally
+            .add(&before, &after, (sample.cpu_ns, &sample.apart));
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;
         }

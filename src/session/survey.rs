@@ -432,14 +432,18 @@ fn real_directory(path: &Path) -> Result<PathBuf, SetupError> {
             "{error}; name a directory on the filesystem to measure"
         ))
     })?;
-    if directory.is_dir() && directory.to_str().is_none() {
+    // That may be longer than a path may be.
+    let found = directory
+        .metadata()
+        .map_err(|error| usage(error.to_string()))?;
+    if found.is_dir() && directory.to_str().is_none() {
         return Err(usage(
             "its path is not UTF-8, which a record cannot hold; rename it, or bind it to another \
              name (mount --bind)"
                 .to_owned(),
         ));
     }
-    if directory.is_dir() {
+    if found.is_dir() {
         return Ok(directory);
     }
     Err(usage(

@@ -5,9 +5,10 @@ use crate::model::facts::DevId;
 use crate::model::traffic::{BlockStat, DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
 use crate::observe::fsstat::{FsReading, FsStat};
 use crate::observe::workers::Workers;
-use crate::observe::{blockstat, fsstat, process};
+use crate::observe::{blockstat, fsstat};
 use crate::sys::clock;
 use crate::sys::root::Root;
+use crate::sys::usage;
 
 use super::counters::Counters;
 
@@ -37,7 +38,7 @@ impl Own {
     fn read() -> Own {
         Own {
             other_cpu_ns: clock::process_cpu_ns().saturating_sub(clock::thread_cpu_ns()),
-            process: process::read(),
+            process: usage::of_process(),
         }
     }
 }
@@ -92,8 +93,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds a pass, in which the engine's own threads used `jobs_cpu_ns` of processor time.
-    pub(super) fn add(&mut self, before: &Reading, after: &Reading, jobs_cpu_ns: u64) {
+    /// Adds a pass, in which the engine's own threads used `jobs_cpu_ns` of processor time, and `apart` to
+    /// begin and to end: that is not the writes'.
+    pub(super) fn add(
+        &mut self,
+        before: &Reading,
+        after: &Reading,
+        (jobs_cpu_ns, apart): (u64, &ProcessCount),
+    ) {
         for (&(dev, before), &(_, after)) in before.devices.iter().zip(&after.devices) {
             let both = after.as_ref().zip(before.as_ref());
             let counted = both.and_then(|(after, before)| blockstat::since(after, before));
@@ -107,7 +114,7 @@ impl Tally {
             self.worker_requests = Some(self.worker_requests.unwrap_or(0) + handed);
         }
         if let Some((before, after)) = before.own.process.zip(after.own.process) {
-            let counted = after.since(&before);
+            let counted = after.since(&before).since(apart);
             self.process = Some(self.process.map_or(counted, |sum| sum.plus(&counted)));
         }
         if let Some((before, after)) = before.filesystem.zip(after.filesystem) {
@@ -185,12 +192,25 @@ mod tests {
     #[test]
     fn passes_add_up_and_pauses_between_them_do_not_count() {
         let mut tally = Tally::default();
-        tally.add(&reading(10, Some(1), 100), &reading(15, Some(2), 180), 50);
-        tally.add(&reading(90, Some(7), 500), &reading(91, Some(9), 520), 40);
+        let apart = ProcessCount {
+            voluntary_switches: 2,
+            ..ProcessCount::default()
+        };
+        let none = ProcessCount::default();
+        tally.add(
+            &reading(10, Some(1), 100),
+            &reading(15, Some(2), 180),
+            (50, &apart),
+        );
+        tally.add(
+            &reading(90, Some(7), 500),
+            &reading(91, Some(9), 520),
+            (40, &none),
+        );
         assert_eq!(tally.devices.len(), 1);
         assert_eq!(tally.counted(DEV).unwrap().writes, 6);
         assert_eq!(tally.worker_requests, Some(3));
-        assert_eq!(tally.process.unwrap().voluntary_switches, 6);
+        assert_eq!(tally.process.unwrap().voluntary_switches, 4);
         assert_eq!(tally.worker_cpu_ns, 30);
         assert_eq!(tally.lost().count(), 0);
     }
@@ -198,7 +218,11 @@ mod tests {
     #[test]
     fn what_cannot_be_counted_stays_unknown() {
         let mut tally = Tally::default();
-        tally.add(&reading(0, None, 0), &reading(0, None, 0), 0);
+        tally.add(
+            &reading(0, None, 0),
+            &reading(0, None, 0),
+            (0, &ProcessCount::default()),
+        );
         assert_eq!((tally.worker_requests, tally.filesystem), (None, None));
     }
 
@@ -214,9 +238,17 @@ mod tests {
             [vanished(), reading(5, None, 0)],
         ] {
             let mut tally = Tally::default();
-            tally.add(&reading(1, None, 0), &reading(3, None, 0), 0);
-            tally.add(&bad[0], &bad[1], 0);
-            tally.add(&reading(6, None, 0), &reading(9, None, 0), 0);
+            tally.add(
+                &reading(1, None, 0),
+                &reading(3, None, 0),
+                (0, &ProcessCount::default()),
+            );
+            tally.add(&bad[0], &bad[1], (0, &ProcessCount::default()));
+            tally.add(
+                &reading(6, None, 0),
+                &reading(9, None, 0),
+                (0, &ProcessCount::default()),
+            );
             let counters = Counters {
                 stack: vec![DEV],
                 ..Counters::default()
@@ -229,7 +261,11 @@ mod tests {
     #[test]
     fn neighbours_are_told_by_name_unless_idle() {
         let mut tally = Tally::default();
-        tally.add(&reading(1, None, 0), &reading(3, None, 0), 0);
+        tally.add(
+            &reading(1, None, 0),
+            &reading(3, None, 0),
+            (0, &ProcessCount::default()),
+        );
         let counters = Counters {
             neighbours: vec![("loop0p1".to_owned(), DEV)],
             ..Counters::default()
@@ -237,7 +273,11 @@ mod tests {
         assert_eq!(tally.neighbours(&counters)[0].name, "loop0p1");
         assert_eq!(tally.neighbours(&counters)[0].counted.writes, 2);
         tally = Tally::default();
-        tally.add(&reading(3, None, 0), &reading(3, None, 0), 0);
+        tally.add(
+            &reading(3, None, 0),
+            &reading(3, None, 0),
+            (0, &ProcessCount::default()),
+        );
         assert_eq!(tally.neighbours(&counters), []);
     }
 }

@@ -17,5 +17,7 @@ pub mod residency;
 pub mod ring;
 pub mod root;
 pub mod sg;
+pub mod text;
 pub mod tty;
+pub mod usage;
 pub mod writeback;

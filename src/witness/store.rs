@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -317,7 +317,12 @@ impl Log {
     fn add(&mut self, line: &Line) -> Result<(), StoreError> {
         let written = super::codec::line(line).and_then(|line| {
             self.file.write_all(&line)?;
-            self.file.sync_data()
+            self.file.sync_data()?;
+            // What nobody finds again is no promise.
+            match self.file.metadata()?.nlink() {
+                0 => Err(io::ErrorKind::NotFound.into()),
+                _ => Ok(()),
+            }
         });
         written.map_err(|source| failure(&self.path, source))
     }

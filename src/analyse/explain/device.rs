@@ -1,6 +1,6 @@
 //! What the device, the block layer and io_uring do with a write.
 
-use crate::model::cell::{FileState, Method, Role};
+use crate::model::cell::{EngineKind, FileState, Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Handed, Slice, Target};
 use crate::model::trace::{Class, Phase, Traced};
@@ -100,13 +100,17 @@ pub(super) fn data_alone(case: &Case<'_>) -> Option<Explanation> {
     let text = format!(
         "{} writes through {} made {} write their data alone in {} of {} slices ({} bytes per byte over \
          all), and not what they changed of the file, its size above all. A power failure loses writes \
-         that were acknowledged. See whether --engine sync makes the filesystem do so too.",
+         that were acknowledged.{}",
         name(cell),
         case.filesystem(),
         device.name,
         slices_alone(cell, device.dev),
         cell.slices.len(),
         digits3(counted.amplification),
+        match cell.spec.axes.engine {
+            EngineKind::Uring => " See whether --engine sync makes the filesystem do so too.",
+            EngineKind::Sync | EngineKind::Null => "",
+        },
     );
     Some(case.explain(Kind::Danger, cells_of(&found), text))
 }
@@ -197,14 +201,22 @@ pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
     let (cell, handed, share) = typical(&found, |(cell, _, _)| cell.spec.axes.size_bytes)?;
     let text = format!(
         "io_uring handed {} of the {} writes to worker threads ({} of {} that were watched), which used {} of \
-         processor time per write: a write that would block, as \
-         one that allocates, can't be issued from the submitting thread. That time is the kernel's, \
-         not the device's; --engine sync shows the write without it.",
+         processor time per write: {}. That time is the kernel's, not the device's; --engine sync shows the \
+         write without it.",
         show_percent(*share),
         name(cell),
         handed.requests.min(handed.ops),
         handed.ops,
         show_ns(handed.worker_cpu_ns as f64 / handed.ops as f64),
+        // io_fsync_prep() in io_uring/sync.c has REQ_F_FORCE_ASYNC; io_write() in io_uring/rw.c gives
+        // what would block to them.
+        match cell.spec.axes.method {
+            Method::Fdatasync | Method::Fsync | Method::EmptyFlush =>
+                "it never syncs a file in the submitting thread",
+            _ =>
+                "what would block, as a write that allocates or one of several requests, can't be \
+                  issued from the submitting thread",
+        },
     );
     let cells = found.iter().map(|&(cell, _, _)| cell);
     Some(case.explain(Kind::Fact, cells, text))

@@ -171,7 +171,7 @@ fn committed(effort: &Effort) -> Option<Committed> {
             per_write,
             what: "journal transaction",
             each: each.map_or_else(String::new, |time| {
-                format!(", each of {time} by the journal's own average")
+                format!(", the last few of {time} by the journal's own running average")
             }),
         });
     }

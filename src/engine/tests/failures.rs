@@ -83,6 +83,7 @@ fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample)
     let measured = Measured {
         meter,
         cpu_ns: 0,
+        usage: Default::default(),
         fallbacks: Vec::new(),
     };
     (ending, merge(vec![measured], 1000))

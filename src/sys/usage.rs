@@ -1,4 +1,4 @@
-//! What this process has taken of the machine so far.
+//! What this process, or one thread of it, has taken of the machine so far.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -7,8 +7,17 @@ use crate::model::traffic::ProcessCount;
 
 /// All threads, ended ones and io_uring's workers included (getrusage(2)); none if the kernel doesn't
 /// say.
-pub fn read() -> Option<ProcessCount> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+pub fn of_process() -> Option<ProcessCount> {
+    of(UsageWho::RUSAGE_SELF)
+}
+
+/// The calling thread.
+pub fn of_thread() -> Option<ProcessCount> {
+    of(UsageWho::RUSAGE_THREAD)
+}
+
+fn of(who: UsageWho) -> Option<ProcessCount> {
+    let usage = getrusage(who).ok()?;
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let ns = |time: TimeVal| count(time.num_nanoseconds());
     Some(ProcessCount {
@@ -27,10 +36,10 @@ mod tests {
 
     #[test]
     fn the_sleeps_of_threads_that_ended_are_counted() {
-        let before = read().unwrap();
+        let before = of_process().unwrap();
         let sleeper = || (0..20).for_each(|_| thread::sleep(Duration::from_micros(50)));
         thread::spawn(sleeper).join().unwrap();
-        let counted = read().unwrap().since(&before);
+        let counted = of_process().unwrap().since(&before);
         assert!(counted.voluntary_switches >= 20, "{counted:?}");
     }
 }
