@@ -265,6 +265,16 @@ mod tests {
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
     }
 
+    #[test]
+    fn a_folder_that_was_renamed_keeps_its_entry() {
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let scratch = Scratch::create(&Root::host(), data.path(), Some(state.path())).unwrap();
+        let made = fs::read_dir(data.path()).unwrap().next().unwrap().unwrap();
+        fs::rename(made.path(), data.path().join("moved")).unwrap();
+        drop(scratch);
+        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 1);
+    }
+
     /// The name of an entry is random, but whoever may write there could lay links by all names.
     #[test]
     fn an_entry_is_new_and_follows_no_link() {

@@ -128,4 +128,24 @@ mod tests {
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks("42 (x"), None);
     }
+
+    #[test]
+    fn a_folder_below_another_directory_of_the_same_path_is_not_gone() {
+        let above = tempfile::tempdir().unwrap();
+        let directory = above.path().join("data");
+        let folder = directory.join("scratch");
+        fs::create_dir_all(&folder).unwrap();
+        let owner = Owner::this_process(&Root::host(), &folder).unwrap();
+        assert!(!owner.is_gone());
+        // As after an unmount: the mount point is there, and is another directory.
+        let elsewhere = above.path().join("unmounted");
+        fs::rename(&directory, &elsewhere).unwrap();
+        assert!(!owner.is_gone());
+        fs::create_dir(&directory).unwrap();
+        assert!(!owner.is_gone());
+        fs::remove_dir(&directory).unwrap();
+        fs::rename(&elsewhere, &directory).unwrap();
+        fs::remove_dir(&folder).unwrap();
+        assert!(owner.is_gone());
+    }
 }
