@@ -1,8 +1,8 @@
 //! Others' I/O on the disks below a target, by the kernel's counters alone.
 //!
 //! Two things can be held against each other. A disk counts all that its partitions do, so what it
-//! counts beyond those that are the target's is others'. And a raw device takes each byte of a synchronous direct
-//! write just once. Other devices of a stack can't be held against those below them: what a loop
+//! counts beyond those that are the target's is others'. And a raw device takes each byte of a
+//! synchronous direct write just once. Other devices of a stack can't be held against those below them: what a loop
 //! device writes to its file is more by the time that it has gone through that file's filesystem, and
 //! so with the copies, checksums and logs of md and device-mapper.
 
@@ -170,8 +170,7 @@ mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::{Builder, DISK, PARTITION, PerWrite};
     use crate::model::record::{BaselineKind, Record};
-    use crate::model::traffic::DeviceTraffic;
-    use crate::model::traffic::NeighbourTraffic;
+    use crate::model::traffic::{DeviceTraffic, NeighbourTraffic};
 
     /// 1000 writes of 4 KiB, which put 40 KiB each on the device.
     fn record(state: Option<FileState>) -> Record {

@@ -84,11 +84,12 @@ fn say_warnings<'a>(terminal: &Terminal, texts: impl Iterator<Item = &'a String>
     texts.for_each(|text| terminal.say(Level::Warning, text));
 }
 
-/// A filesystem that went read-only or away keeps this run's scratch folders.
+/// A filesystem that went read-only or away keeps this run's scratch folders, as do whoever renames them.
 fn tell_own_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
     for folder in scratch::own(root, state) {
         let text = format!(
-            "cannot remove {}; run `syncprof clean` once its filesystem can be written",
+            "cannot remove {}, or it was moved; run `syncprof clean` once it is there and its filesystem can \
+             be written",
             folder.display()
         );
         terminal.say(Level::Warning, &text);

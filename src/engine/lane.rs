@@ -16,6 +16,7 @@ use super::spec::{Data, Lane, Spec, To};
 use super::sync::{self, Calls, Sink};
 use super::uring::{self, Uring};
 use crate::model::cell::{EngineKind, Method, Payload};
+use crate::model::sample::JobUse;
 use crate::model::traffic::ProcessCount;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::thread_cpu_ns;
@@ -63,8 +64,8 @@ impl Job<'_> {
         let mut measured = self.measured()?;
         if let Some(measured) = &mut measured {
             // Taken last: what it takes to tear the ring down is this thread's work too.
-            measured.cpu_ns = thread_cpu_ns() - begun_ns;
-            measured.usage = took(begun).since(&measured.usage);
+            measured.used.cpu_ns = thread_cpu_ns() - begun_ns;
+            measured.used.took = took(begun);
         }
         Ok(measured)
     }
@@ -233,9 +234,10 @@ impl Job<'_> {
         }
         Ok(Some(Measured {
             meter,
-            cpu_ns: 0,
-            // What it took in between, until all that is known: see `Job::work`.
-            usage: took(begun),
+            used: JobUse {
+                driven: took(begun),
+                ..JobUse::default()
+            },
             fallbacks,
         }))
     }

@@ -2,8 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::model::sample::{IoFailure, MAX_NS, MIN_NS, OpTime, Sample, latency_histogram};
-use crate::model::traffic::ProcessCount;
+use crate::model::sample::{IoFailure, JobUse, MAX_NS, MIN_NS, OpTime, Sample, latency_histogram};
 
 /// The most intervals that are logged: at 100 ms, nearly two hours.
 const MAX_INTERVALS: u64 = 1 << 16;
@@ -100,9 +99,7 @@ impl Meter {
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) meter: Meter,
-    pub(super) cpu_ns: u64,
-    /// What its thread took before the first submission and after the last completion.
-    pub(super) usage: ProcessCount,
+    pub(super) used: JobUse,
     pub(super) fallbacks: Vec<String>,
 }
 
@@ -112,8 +109,7 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
         ops: 0,
         bytes: 0,
         elapsed_ns: 0,
-        cpu_ns: 0,
-        apart: ProcessCount::default(),
+        jobs: JobUse::default(),
         histogram: latency_histogram(),
         out_of_range: 0,
         interval_ns,
@@ -127,15 +123,13 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
     let (mut first_ns, mut last_ns) = (u64::MAX, 0);
     for Measured {
         meter,
-        cpu_ns,
-        usage,
+        used,
         fallbacks,
     } in lanes
     {
         sample.ops += meter.ops;
         sample.bytes += meter.bytes;
-        sample.cpu_ns += cpu_ns;
-        sample.apart = sample.apart.plus(&usage);
+        sample.jobs = sample.jobs.plus(&used);
         sample.histogram += meter.histogram;
         sample.out_of_range += meter.out_of_range;
         sample.interval_overflow += meter.interval_overflow;
@@ -172,10 +166,9 @@ mod tests {
     fn measured(meter: Meter, fallback: &str) -> Measured {
         Measured {
             meter,
-            cpu_ns: 5,
-            usage: ProcessCount {
-                system_ns: 3,
-                ..ProcessCount::default()
+            used: JobUse {
+                cpu_ns: 5,
+                ..JobUse::default()
             },
             fallbacks: vec![fallback.into()],
         }
@@ -224,8 +217,10 @@ mod tests {
         };
         two.fail(1300, failure.clone());
         let sample = merge(vec![measured(one, "a"), measured(two, "a")], 100);
-        assert_eq!((sample.ops, sample.bytes, sample.cpu_ns), (2, 8192, 10));
-        assert_eq!(sample.apart.system_ns, 6);
+        assert_eq!(
+            (sample.ops, sample.bytes, sample.jobs.cpu_ns),
+            (2, 8192, 10)
+        );
         assert_eq!(sample.elapsed_ns, 290);
         assert_eq!(sample.interval_ops, [1, 0, 1]);
         assert_eq!((sample.errors, sample.first_error), (1, Some(failure)));

@@ -111,6 +111,9 @@ fn difference(was: (DevId, Option<u64>), is: (DevId, Option<u64>)) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::is_root;
+    use crate::sys::loopdev::LoopDevice;
+    use std::io::Read;
 
     #[test]
     fn another_disk_under_the_same_number_is_noticed() {
@@ -124,51 +127,18 @@ mod tests {
         assert!(told.contains("was 8:0 and is 8:16"), "{told}");
     }
 
-    /// A real loop device that goes away with its value.
-    struct Loop {
-        path: std::path::PathBuf,
-        image: tempfile::NamedTempFile,
-    }
-
-    impl Loop {
-        fn new() -> Loop {
-            let image = tempfile::NamedTempFile::new().unwrap();
-            image.as_file().set_len(1 << 20).unwrap();
-            let mut losetup = std::process::Command::new("losetup");
-            let output = losetup
-                .args(["--find", "--show"])
-                .arg(image.path())
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{output:?}");
-            let path = String::from_utf8(output.stdout).unwrap().trim().into();
-            Loop { path, image }
-        }
-    }
-
-    impl Drop for Loop {
-        fn drop(&mut self) {
-            let _ = std::process::Command::new("losetup")
-                .arg("-d")
-                .arg(&self.path)
-                .status();
-        }
-    }
-
     /// The media of a held device changed since the check. No kernel lets a test change that of a
     /// writable loop device under an open descriptor, so what was seen at the check is changed
     /// instead.
     #[test]
     fn a_device_whose_sequence_number_changed_is_not_opened_for_writing() {
-        if !nix::unistd::geteuid().is_root() {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "CI must run the device tests as root"
-            );
+        if !is_root() {
             return;
         }
-        let device = Loop::new();
-        let file = File::open(&device.path).unwrap();
+        let mut image = tempfile::tempfile().unwrap();
+        image.set_len(1 << 20).unwrap();
+        let device = LoopDevice::attach(&Root::host(), image.as_fd(), 0, 1 << 20).unwrap();
+        let file = File::open(device.node()).unwrap();
         let dev = DevId::from_dev(file.metadata().unwrap().rdev());
         let mut node = Node::new(file, "loop".into(), dev).unwrap();
         let flags = OFlag::O_WRONLY | OFlag::O_DIRECT;
@@ -179,7 +149,8 @@ mod tests {
             matches!(refusal, Refusal::DeviceChanged { .. }),
             "{refusal}"
         );
-        let content = std::fs::read(device.image.path()).unwrap();
+        let mut content = Vec::new();
+        image.read_to_end(&mut content).unwrap();
         assert!(content.iter().all(|&byte| byte == 0));
     }
 

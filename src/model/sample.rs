@@ -29,11 +29,8 @@ pub struct Sample {
     pub bytes: u64,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,
-    /// Processor time of the job threads.
-    pub cpu_ns: u64,
-    /// What these threads took of the machine before the first submission and after the last completion:
-    /// to make a ring, to register what is written, and to take that down.
-    pub apart: ProcessCount,
+    /// What the job threads used.
+    pub jobs: JobUse,
     /// The latency of each operation, in nanoseconds.
     pub histogram: Histogram<u64>,
     /// Latencies outside [`MIN_NS`] to [`MAX_NS`]: counted here and clamped in the histogram.
@@ -53,6 +50,29 @@ pub struct Sample {
     pub first_error: Option<IoFailure>,
     /// What the engine had to do without, a sentence each.
     pub fallbacks: Vec<String>,
+}
+
+/// What threads of jobs used of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobUse {
+    /// Processor time, to the nanosecond.
+    pub cpu_ns: u64,
+    /// All of it: also to make a ring, to register what is written, and to take that down.
+    pub took: ProcessCount,
+    /// What they used of that from the start to the last completion.
+    pub driven: ProcessCount,
+}
+
+impl JobUse {
+    /// The sum with other threads' or another pass's.
+    #[must_use]
+    pub fn plus(&self, other: &JobUse) -> JobUse {
+        JobUse {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            took: self.took.plus(&other.took),
+            driven: self.driven.plus(&other.driven),
+        }
+    }
 }
 
 /// One operation, on CLOCK_MONOTONIC.

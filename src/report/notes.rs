@@ -98,9 +98,9 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
 fn ended(run: &Run, unit: &str) -> String {
     match run.ended {
         Some(Ended::Precise) => "every headline figure reached the precision".to_owned(),
-        Some(Ended::Budget) if run.rounds <= run.min_rounds && unit == "round" => format!(
-            "{} rounds are made whatever the budget, here {}",
-            run.min_rounds,
+        Some(Ended::Budget) if run.rounds == run.min_rounds => format!(
+            "{} are made whatever the budget, here {}",
+            things(run.min_rounds as usize, unit),
             show_ns(run.budget_ns as f64)
         ),
         Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),

@@ -375,8 +375,7 @@ impl Driver<'_> {
         let before = self.observed.before(self.workers.as_ref());
         let mut sample = self.engine(lanes, left)?;
         let after = self.observed.after(self.workers.as_ref());
-        self.tally
-            .add(&before, &after, (sample.cpu_ns, &sample.apart));
+        self.tally.add(&before, &after, &sample.jobs);
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;
         }

@@ -63,8 +63,7 @@ fn add(sum: &mut Sample, sample: Sample) {
     sum.ops += sample.ops;
     sum.bytes += sample.bytes;
     sum.elapsed_ns += sample.elapsed_ns;
-    sum.cpu_ns += sample.cpu_ns;
-    sum.apart = sum.apart.plus(&sample.apart);
+    sum.jobs = sum.jobs.plus(&sample.jobs);
     // All histograms have one shape: `model::sample::latency_histogram`.
     sum.histogram += &sample.histogram;
     sum.out_of_range += sample.out_of_range;
@@ -99,8 +98,7 @@ mod tests {
             ops,
             bytes: ops * 512,
             elapsed_ns,
-            cpu_ns: 1,
-            apart: Default::default(),
+            jobs: Default::default(),
             histogram,
             out_of_range: 0,
             interval_ns: 100,

@@ -70,7 +70,7 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
         return Err(SetupError::Usage(text));
     }
     if vow.engine == EngineKind::Null {
-        let text = "the null engine writes nothing that a device could keep";
+        let text = "the null engine writes nothing that a device could keep; use uring or sync";
         return Err(SetupError::Usage(text.to_owned()));
     }
     let permit = guard::check(root, path)?;

@@ -2,6 +2,7 @@
 //! what is prepared between passes doesn't count.
 
 use crate::model::facts::DevId;
+use crate::model::sample::JobUse;
 use crate::model::traffic::{BlockStat, DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
 use crate::observe::fsstat::{FsReading, FsStat};
 use crate::observe::workers::Workers;
@@ -27,9 +28,8 @@ pub(super) struct Reading {
     own: Own,
 }
 
-/// What this process used so far.
+/// What all threads of this process but the calling one, which only waits for them, used so far.
 struct Own {
-    /// Processor time of all threads but the calling one.
     other_cpu_ns: u64,
     process: Option<ProcessCount>,
 }
@@ -38,7 +38,9 @@ impl Own {
     fn read() -> Own {
         Own {
             other_cpu_ns: clock::process_cpu_ns().saturating_sub(clock::thread_cpu_ns()),
-            process: usage::of_process(),
+            process: usage::of_process()
+                .zip(usage::of_thread())
+                .map(|(process, thread)| process.since(&thread)),
         }
     }
 }
@@ -93,14 +95,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds a pass, in which the engine's own threads used `jobs_cpu_ns` of processor time, and `apart` to
-    /// begin and to end: that is not the writes'.
-    pub(super) fn add(
-        &mut self,
-        before: &Reading,
-        after: &Reading,
-        (jobs_cpu_ns, apart): (u64, &ProcessCount),
-    ) {
+    /// Adds a pass, in which the engine's own threads used `jobs`. What these used to begin and to end is
+    /// not the writes'; what other threads used, io_uring's workers, is.
+    pub(super) fn add(&mut self, before: &Reading, after: &Reading, jobs: &JobUse) {
         for (&(dev, before), &(_, after)) in before.devices.iter().zip(&after.devices) {
             let both = after.as_ref().zip(before.as_ref());
             let counted = both.and_then(|(after, before)| blockstat::since(after, before));
@@ -113,10 +110,6 @@ impl Tally {
             let handed = after.saturating_sub(before);
             self.worker_requests = Some(self.worker_requests.unwrap_or(0) + handed);
         }
-        if let Some((before, after)) = before.own.process.zip(after.own.process) {
-            let counted = after.since(&before).since(apart);
-            self.process = Some(self.process.map_or(counted, |sum| sum.plus(&counted)));
-        }
         if let Some((before, after)) = before.filesystem.zip(after.filesystem) {
             let counted = fsstat::since(&after, &before);
             self.filesystem = Some(self.filesystem.map_or(counted, |sum| sum.plus(&counted)));
@@ -125,7 +118,20 @@ impl Tally {
             .own
             .other_cpu_ns
             .saturating_sub(before.own.other_cpu_ns);
-        self.worker_cpu_ns += threads_ns.saturating_sub(jobs_cpu_ns);
+        let worker_cpu_ns = threads_ns.saturating_sub(jobs.cpu_ns);
+        self.worker_cpu_ns += worker_cpu_ns;
+        if let Some((before, after)) = before.own.process.zip(after.own.process) {
+            // All of their time is the kernel's. How a time divides is sampled, for a thread and for the
+            // process each on its own (cputime_adjust() in kernel/sched/cputime.c), so that a difference
+            // of the two says nothing of it.
+            let workers = ProcessCount {
+                user_ns: 0,
+                system_ns: worker_cpu_ns,
+                ..after.since(&before).since(&jobs.took)
+            };
+            let counted = jobs.driven.plus(&workers);
+            self.process = Some(self.process.map_or(counted, |sum| sum.plus(&counted)));
+        }
     }
 
     /// What a device counted, if it did all the time.
@@ -192,25 +198,35 @@ mod tests {
     #[test]
     fn passes_add_up_and_pauses_between_them_do_not_count() {
         let mut tally = Tally::default();
-        let apart = ProcessCount {
-            voluntary_switches: 2,
+        let switches = |voluntary_switches| ProcessCount {
+            voluntary_switches,
             ..ProcessCount::default()
         };
-        let none = ProcessCount::default();
+        // Of five switches, three are its threads', two of these while it wrote.
+        let used = JobUse {
+            cpu_ns: 50,
+            took: switches(3),
+            driven: switches(2),
+        };
         tally.add(
             &reading(10, Some(1), 100),
             &reading(15, Some(2), 180),
-            (50, &apart),
+            &used,
         );
+        let used = JobUse {
+            cpu_ns: 40,
+            ..JobUse::default()
+        };
         tally.add(
             &reading(90, Some(7), 500),
             &reading(91, Some(9), 520),
-            (40, &none),
+            &used,
         );
         assert_eq!(tally.devices.len(), 1);
         assert_eq!(tally.counted(DEV).unwrap().writes, 6);
         assert_eq!(tally.worker_requests, Some(3));
-        assert_eq!(tally.process.unwrap().voluntary_switches, 4);
+        let process = tally.process.unwrap();
+        assert_eq!((process.voluntary_switches, process.system_ns), (5, 30));
         assert_eq!(tally.worker_cpu_ns, 30);
         assert_eq!(tally.lost().count(), 0);
     }
@@ -221,7 +237,7 @@ mod tests {
         tally.add(
             &reading(0, None, 0),
             &reading(0, None, 0),
-            (0, &ProcessCount::default()),
+            &JobUse::default(),
         );
         assert_eq!((tally.worker_requests, tally.filesystem), (None, None));
     }
@@ -241,13 +257,13 @@ mod tests {
             tally.add(
                 &reading(1, None, 0),
                 &reading(3, None, 0),
-                (0, &ProcessCount::default()),
+                &JobUse::default(),
             );
-            tally.add(&bad[0], &bad[1], (0, &ProcessCount::default()));
+            tally.add(&bad[0], &bad[1], &JobUse::default());
             tally.add(
                 &reading(6, None, 0),
                 &reading(9, None, 0),
-                (0, &ProcessCount::default()),
+                &JobUse::default(),
             );
             let counters = Counters {
                 stack: vec![DEV],
@@ -264,7 +280,7 @@ mod tests {
         tally.add(
             &reading(1, None, 0),
             &reading(3, None, 0),
-            (0, &ProcessCount::default()),
+            &JobUse::default(),
         );
         let counters = Counters {
             neighbours: vec![("loop0p1".to_owned(), DEV)],
@@ -276,7 +292,7 @@ mod tests {
         tally.add(
             &reading(3, None, 0),
             &reading(3, None, 0),
-            (0, &ProcessCount::default()),
+            &JobUse::default(),
         );
         assert_eq!(tally.neighbours(&counters), []);
     }

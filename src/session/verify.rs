@@ -48,7 +48,8 @@ pub fn verify(
     }
     if let Some(later) = &found.later {
         let text = format!(
-            "{}: run {later} began after run {}, and wrote where it had: what is missing now tells nothing",
+            "{}: run {later} began after run {}, and wrote where it had: what is missing now tells nothing; \
+             compare that one, and the next before it is overwritten",
             path.display(),
             found.pledge.id
         );
@@ -65,7 +66,7 @@ pub fn verify(
         Err(error) => notes.push(Note {
             level: Level::Warning,
             target: None,
-            text: format!("{error}; it does not count this comparison"),
+            text: format!("{error}; it does not count this comparison: make it again once the witness is there"),
         }),
     }
     let mut record = empty_record(root, &wish, notes);

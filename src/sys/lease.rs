@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use nix::errno::Errno;
+
 /// include/uapi/asm-generic/fcntl.h
 const F_SETSIG: libc::c_int = 10;
 
@@ -28,10 +30,7 @@ fn call(file: &impl AsFd, command: libc::c_int, number: libc::c_int) -> io::Resu
     // SAFETY: F_SETSIG and F_SETLEASE take an int and no pointer; the descriptor is open while `file`
     // is borrowed.
     let result = unsafe { libc::fcntl(fd, command, number) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]

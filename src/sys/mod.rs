@@ -21,3 +21,12 @@ pub mod text;
 pub mod tty;
 pub mod usage;
 pub mod writeback;
+
+/// For tests that only root can run: whether they can. In CI, none may be skipped.
+#[cfg(test)]
+pub(crate) fn is_root() -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    let in_ci = std::env::var_os("CI").is_some();
+    assert!(is_root || !in_ci, "CI must run the tests as root");
+    is_root
+}

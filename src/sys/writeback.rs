@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use nix::errno::Errno;
+
 /// Has the kernel begin to write the dirty pages of these bytes of a file, and doesn't wait for them.
 /// That is no promise: an fsync is still needed (sync_file_range(2), SYNC_FILE_RANGE_WRITE).
 pub fn begin(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
@@ -12,10 +14,7 @@ pub fn begin(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Resul
     // SAFETY: the descriptor is open for as long as `fd` is borrowed, and the call takes no pointer.
     let result =
         unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]

@@ -320,7 +320,9 @@ impl Log {
             self.file.sync_data()?;
             // What nobody finds again is no promise.
             match self.file.metadata()?.nlink() {
-                0 => Err(io::ErrorKind::NotFound.into()),
+                0 => Err(io::Error::other(
+                    "it was removed; start the witness and the run anew",
+                )),
                 _ => Ok(()),
             }
         });

@@ -211,8 +211,7 @@ pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
         // io_fsync_prep() in io_uring/sync.c has REQ_F_FORCE_ASYNC; io_write() in io_uring/rw.c gives
         // what would block to them.
         match cell.spec.axes.method {
-            Method::Fdatasync | Method::Fsync | Method::EmptyFlush =>
-                "it never syncs a file in the submitting thread",
+            Method::Fdatasync | Method::Fsync => "it never syncs a file in the submitting thread",
             _ =>
                 "what would block, as a write that allocates or one of several requests, can't be \
                   issued from the submitting thread",

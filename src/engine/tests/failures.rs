@@ -82,8 +82,7 @@ fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample)
     let ending = drive(port, course, &AtomicBool::new(false), &mut meter);
     let measured = Measured {
         meter,
-        cpu_ns: 0,
-        usage: Default::default(),
+        used: Default::default(),
         fallbacks: Vec::new(),
     };
     (ending, merge(vec![measured], 1000))

@@ -315,5 +315,5 @@ fn the_harness_measures_its_own_cost() {
         },
     );
     assert_eq!((sample.ops, sample.errors), (1000, 0));
-    assert!(sample.elapsed_ns > 0 && sample.cpu_ns > 0);
+    assert!(sample.elapsed_ns > 0 && sample.jobs.cpu_ns > 0);
 }

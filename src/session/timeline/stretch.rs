@@ -10,8 +10,9 @@ use crate::engine::timeline::{Counted, Course, Tick};
 use crate::model::cell::Payload;
 use crate::model::histogram::encode;
 use crate::model::record::LatencyNs;
+use crate::model::sample::JobUse;
 use crate::model::timeline::{Latencies, Timeline};
-use crate::model::traffic::{DeviceTraffic, ProcessCount};
+use crate::model::traffic::DeviceTraffic;
 use crate::session::counters::Counters;
 use crate::session::tally::{Observed, Reading, Tally};
 use crate::sys::clock::monotonic_ns;
@@ -103,7 +104,7 @@ fn settle(ground: &Ground) -> anyhow::Result<()> {
 
 fn traffic(counters: &Counters, before: &Reading, after: &Reading) -> Vec<DeviceTraffic> {
     let mut tally = Tally::default();
-    tally.add(before, after, (0, &ProcessCount::default()));
+    tally.add(before, after, &JobUse::default());
     tally.stack(counters)
 }
 
