@@ -346,6 +346,41 @@ mod tests {
         }
     }
 
+    /// The io-wq workers of the calling thread that live.
+    fn workers() -> usize {
+        let name = format!("iou-wrk-{}", nix::unistd::gettid());
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = threads.map(|thread| {
+            let comm = thread.unwrap().path().join("comm");
+            std::fs::read_to_string(comm).unwrap_or_default()
+        });
+        names.filter(|comm| comm.trim() == name).count()
+    }
+
+    #[test]
+    fn a_threads_workers_outlive_its_rings() {
+        // Writes to tmpfs are handed to a worker: it has no FMODE_NOWAIT.
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        let config = Config {
+            fd: file.as_fd(),
+            memory: Memory::Slots(512),
+            slots: 1,
+            durability: Durability::Descriptor,
+            sqpoll: false,
+            iopoll: false,
+        };
+        let left = std::thread::scope(|scope| {
+            let write = || {
+                with_ring(&config, |ring| ring.write_one(0, 0, 512, 0).unwrap()).unwrap();
+                // An RCU grace period after the ring's end, those that may end have ended.
+                std::thread::sleep(std::time::Duration::from_millis(500));
+                workers()
+            };
+            scope.spawn(write).join().unwrap()
+        });
+        assert!(left > 0);
+    }
+
     #[test]
     fn a_write_that_was_never_submitted_is_not_made() {
         for durability in [Durability::Descriptor, Durability::Fdatasync] {

@@ -1,5 +1,6 @@
 //! Makes a ring and registers what it uses, stepping down where the kernel refuses.
 
+use std::cell::OnceCell;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -73,6 +74,26 @@ pub fn probe() -> io::Result<()> {
     IoUring::new(2).map(drop)
 }
 
+thread_local! {
+    /// A ring that does nothing, for as long as its thread lives.
+    ///
+    /// Once a thread's last ring is gone, its io-wq workers end (io_wq_set_exit_on_idle in
+    /// io_uring/io-wq.c, Linux 6.18.11 and 6.19.1), and a request that the next ring hands over just
+    /// then is taken by none of them, for good.
+    static IDLE: OnceCell<IoUring> = const { OnceCell::new() };
+}
+
+/// Sees to it that this thread has its idle ring.
+fn keep_workers() -> io::Result<()> {
+    IDLE.with(|idle| {
+        if idle.get().is_none() {
+            // Empty: nothing else sets it.
+            let _ = idle.set(IoUring::new(1)?);
+        }
+        Ok(())
+    })
+}
+
 /// Makes a ring, calls `work` with it, and waits for all that is then in flight. Refusals that can
 /// be lived with are told by [`Ring::fallbacks`].
 pub fn with_ring<R>(
@@ -81,6 +102,7 @@ pub fn with_ring<R>(
 ) -> Result<R, SetupError> {
     let memory = guard(config.memory, config.slots).map_err(SetupError::Memory)?;
     let mut fallbacks = Vec::new();
+    keep_workers().map_err(SetupError::Ring)?;
     let ring = make(config, &mut fallbacks).map_err(SetupError::Ring)?;
     let unit_bytes = match config.memory {
         Memory::Slots(_) => memory.stride,
