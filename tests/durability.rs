@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{Loop, Program};
+use std::fs;
+
+use support::{Loop, Program, cells, system};
 
 const QUICK: &[&str] = &[
     "--span", "8m", "--rounds", "8", "--budget", "3s", "--trace", "off",
@@ -46,4 +48,28 @@ fn a_device_in_use_is_refused_and_a_profile_too() {
     program.run(&["durability", &node]).exits(3);
     let profile = ["durability", &node, "--profile", "quick"];
     program.run(&profile).exits(2).says("takes no --profile");
+}
+
+/// The kernel takes them from Linux 6.15 on.
+#[test]
+fn blocks_above_4_kib_are_written_whole() {
+    needs_root!();
+    let release = system("uname", &["-r"]);
+    let mut numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(6), Some(15)) {
+        return eprintln!("skipped: Linux before 6.15");
+    }
+    let folder = support::folder();
+    let image = folder.path().join("image");
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let device = Loop::over(&image, &["--sector-size", "16384"]);
+    device.randomize();
+    let before = device.digest();
+    let args = [&["durability", device.node()], QUICK].concat();
+    let (ran, record) = Program::new().measure(&args);
+    let cells = cells(&record, "raw");
+    let sizes = cells.iter().map(|cell| cell["size_bytes"].as_u64());
+    assert_eq!(sizes.min(), Some(Some(16_384)), "{ran:#?}");
+    ran.exits(0);
+    assert_eq!(device.digest(), before);
 }

@@ -192,3 +192,13 @@ fn the_confirmation_asked_for_is_one_that_is_taken() {
         .exits(2)
         .says_one_line(&format!("--confirm {}", device.name()));
 }
+
+/// ramfs tells a size of 0 (simple_statfs() in fs/libfs.c).
+#[test]
+fn a_filesystem_that_tells_no_size_has_room() {
+    needs_root!();
+    let memory = Mount::node("none", &["-t", "ramfs"]);
+    let args = [&["file", memory.dir(), "--direct", "off"], QUICK].concat();
+    Program::new().run(&args).exits(0).prints("4K");
+    assert_eq!(memory.names(), Vec::<String>::new());
+}

@@ -61,10 +61,10 @@ impl Nobody {
         self.run_by(Command::new("setpriv"), options, args)
     }
 
-    /// Runs the program with a limit on locked memory, in bytes.
-    fn run_under(&self, memlock: u32, args: &[&str]) -> Ran {
+    /// Runs the program under a limit of prlimit(1).
+    fn run_under(&self, limit: &str, args: &[&str]) -> Ran {
         let mut command = Command::new("prlimit");
-        command.args([&format!("--memlock={memlock}"), "setpriv"]);
+        command.args([limit, "setpriv"]);
         self.run_by(command, &["--clear-groups"], args)
     }
 
@@ -141,8 +141,27 @@ fn locked_memory_for_one_ring_does_for_many_in_a_row() {
     let args = [
         "file", ".", "--sizes", "1m", "--span", "4m", "--trunc", "--rounds", "4", "--budget", "2s",
     ];
-    let ran = nobody.run_under(1_500_000, &args).exits(0);
+    let ran = nobody.run_under("--memlock=1500000", &args).exits(0);
     assert!(!ran.stderr.contains("register"), "{ran:#?}");
+}
+
+/// Root has neither limit.
+#[test]
+fn limits_on_threads_and_on_locked_memory_are_told_with_the_remedy() {
+    needs_root!();
+    let nobody = Nobody::new();
+    let args = [&["file", ".", "--jobs", "16"], QUICK].concat();
+    nobody
+        .run_under("--nproc=4", &args)
+        .exits(1)
+        .says("a thread for each job: Resource temporarily unavailable (os error 11)")
+        .says("ulimit -u");
+    let ran = nobody.run_under("--memlock=0", &[&["file", "."], QUICK].concat());
+    // Kernels from 5.12 to 6.13 charge a ring to nobody.
+    if ran.status != Some(0) {
+        ran.exits(4).says_one_line("ulimit -l");
+    }
+    assert_eq!(fs::read_dir(nobody.data()).unwrap().count(), 0);
 }
 
 /// Standard error has one line of what the kernel doesn't tell, and it holds these texts.

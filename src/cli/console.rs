@@ -6,10 +6,14 @@ use crate::model::record::{Ended, Level, Record};
 use crate::report;
 use crate::scratch;
 use crate::session::{RecordPath, Saver};
+use crate::sys::limits;
 use crate::sys::root::Root;
 
 use super::output::Terminal;
 use super::status;
+
+/// What a record grows by with each slice, at least.
+const SLICE_BYTES: u64 = 1 << 10;
 
 /// Where a run's results go, from when all is prepared.
 pub(super) struct Console<'a> {
@@ -32,6 +36,13 @@ impl<'a> Console<'a> {
     ) -> anyhow::Result<Console<'a>> {
         let early = report::warnings(record);
         say_warnings(terminal, early.iter());
+        let slices = record.cells.len() as u64 * u64::from(record.run.min_rounds);
+        if let Err(error) = limits::allow_file(slices * SLICE_BYTES) {
+            let hint = limits::hint(&error);
+            let text =
+                format!("the record will not be kept, but its tables printed: {error}{hint}");
+            terminal.say(Level::Warning, &text);
+        }
         Ok(Console {
             root,
             state,

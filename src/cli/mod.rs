@@ -25,6 +25,7 @@ use clap::Parser;
 
 use crate::guard::Refusal;
 use crate::session::SetupError;
+use crate::sys::limits;
 use crate::sys::root::Root;
 
 use args::{Cli, Verb};
@@ -48,6 +49,7 @@ mod status {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    limits::settle();
     let cli = Cli::parse();
     let terminal = Terminal::new(cli.color, cli.quiet);
     match dispatch(cli.verb, &terminal) {

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use crate::model::record::Level;
 use crate::model::text::plain;
 use crate::report::Style;
+use crate::sys::limits;
 
 use super::args::Color;
 
@@ -79,8 +80,8 @@ impl Terminal {
     }
 }
 
-/// An error and its causes, but for those that it quotes itself.
-fn one_line(error: &anyhow::Error) -> String {
+/// An error and its causes, but for those that it quotes itself, and what raises a limit that it tells of.
+pub(super) fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -89,7 +90,12 @@ fn one_line(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    let said = error.chain().filter_map(|cause| cause.downcast_ref());
+    let hint = said.map(limits::hint).find(|hint| !hint.is_empty());
+    match hint.filter(|hint| !text.contains(hint)) {
+        Some(hint) => text + &hint,
+        None => text,
+    }
 }
 
 /// One line, whatever it is made of.

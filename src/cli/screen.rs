@@ -12,7 +12,7 @@ use crate::report;
 use crate::session::{Hooks, Progress, Saver, TimelineProgress, TimelineWatch};
 
 use super::measure::tell_stall;
-use super::output::Terminal;
+use super::output::{Terminal, one_line};
 
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
@@ -83,7 +83,7 @@ impl<'a> Screen<'a> {
         let before = self.unsaved.take();
         self.unsaved = self.saver.save(record).err();
         if let (None, Some(error)) = (before, &self.unsaved) {
-            let text = format!("{error:#}; measuring goes on");
+            let text = format!("{}; measuring goes on", one_line(error));
             self.bar
                 .suspend(|| self.terminal.say(Level::Warning, &text));
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::error::Error;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use rayon_core::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use super::error::EngineError;
 
@@ -54,12 +55,24 @@ impl Crew {
                 let pool = builder.thread_name(|index| format!("job-{index}")).build();
                 let pool = pool.map_err(|error| EngineError::Setup {
                     what: "a thread for each job".into(),
-                    source: io::Error::other(error),
+                    source: said(&error),
                 })?;
                 Ok(place.insert(pool))
             }
         }
     }
+}
+
+/// What the kernel said to a pool that could not be made.
+fn said(error: &ThreadPoolBuildError) -> io::Error {
+    let source = error
+        .source()
+        .and_then(<dyn Error>::downcast_ref::<io::Error>);
+    let errno = source.and_then(io::Error::raw_os_error);
+    errno.map_or_else(
+        || io::Error::other(error.to_string()),
+        io::Error::from_raw_os_error,
+    )
 }
 
 /// What is locked is taken or set in one step, so it is whole after a panic too.

@@ -4,6 +4,10 @@
 use std::fs;
 use std::io;
 
+use nix::sys::resource::Resource;
+
+use crate::model::units::show_amount;
+use crate::sys::limits;
 use crate::sys::root::Root;
 
 /// Why the engine could not run.
@@ -18,7 +22,7 @@ pub enum EngineError {
         remedy: String,
     },
     /// Something needed before the first write could not be had.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", limits::hint(source))]
     Setup {
         /// What was tried.
         what: String,
@@ -48,9 +52,21 @@ pub(super) fn from_setup(error: io::Error, root: &Root) -> EngineError {
             let (why, remedy) = explain(errno, disabled(root), seccomp(root));
             EngineError::Blocked { why, remedy }
         }
+        // Kernels before 5.12 charge the rings' memory to RLIMIT_MEMLOCK (io_uring_setup(2)), and so do
+        // those from 6.14 on (io_create_region() in io_uring/memmap.c).
         Some(libc::ENOMEM) => EngineError::Setup {
-            // Kernels before 5.12 charge the rings' memory to RLIMIT_MEMLOCK (io_uring_setup(2)).
-            what: "io_uring_setup (on kernels before 5.12, raise the limit by ulimit -l)".into(),
+            what: match limits::soft(Resource::RLIMIT_MEMLOCK) {
+                Some(most) => format!(
+                    "io_uring_setup (locked memory is limited to {}: raise that by ulimit -l, or use \
+                     --engine sync)",
+                    show_amount(most)
+                ),
+                None => "io_uring_setup (--engine sync does without)".to_owned(),
+            },
+            source: error,
+        },
+        Some(libc::EMFILE | libc::ENFILE) => EngineError::Setup {
+            what: "io_uring_setup".into(),
             source: error,
         },
         _ => EngineError::Setup {

@@ -13,6 +13,7 @@ use nix::sys::statvfs::statvfs;
 use super::command;
 use crate::model::units::show_amount;
 use crate::scratch;
+use crate::sys::limits;
 use crate::sys::loopdev::LoopDevice;
 use crate::sys::root::Root;
 
@@ -38,7 +39,7 @@ pub enum ImageError {
         rule: String,
     },
     /// The kernel refused something.
-    #[error("cannot {what} in {}: {source}", folder.display())]
+    #[error("cannot {what} in {}: {source}{}", folder.display(), limits::hint(source))]
     Kernel {
         /// What was tried.
         what: &'static str,
@@ -97,6 +98,7 @@ impl Image {
                 rule: scratch::free_rule(all, free),
             });
         }
+        limits::allow_file(size_bytes).map_err(|error| failed("write an image", error))?;
         let mut file = nameless(folder, state).map_err(|error| failed("make an image", error))?;
         let zeros = vec![0; CHUNK_BYTES];
         for _ in 0..size_bytes.div_ceil(CHUNK_BYTES as u64) {

@@ -7,7 +7,7 @@ use super::settings::{Matrix, Sizes};
 /// Bytes that are written before one flush: what a flush costs against what it has to bring to the
 /// medium.
 const DIRTY_BYTES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// The write of the other cells: what journals and databases write, and whole blocks everywhere.
+/// The write of the other cells: what journals and databases write.
 const WRITE_BYTES: u64 = 4096;
 
 /// The axes of an ablation, one matrix after the other. Each cell writes one place over and over, as
@@ -20,7 +20,7 @@ const WRITE_BYTES: u64 = 4096;
 /// sync, which its other cells are compared with.
 pub fn ablation(span_bytes: Option<u64>) -> Vec<Matrix> {
     let matrix = |engine, methods: &[Method], sizes: &[u64]| Matrix {
-        sizes: Sizes::Fitting(sizes.to_vec()),
+        sizes: Sizes::WholeBlocks(sizes.to_vec()),
         methods: methods.to_vec(),
         patterns: vec![Pattern::Same],
         engines: vec![engine],

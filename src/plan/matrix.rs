@@ -149,7 +149,15 @@ fn sizes(
             }
             Ok((sizes.clone(), Vec::new()))
         }
-        Sizes::Fitting(sizes) => fitting(matrix, target, combination, sizes),
+        Sizes::WholeBlocks(sizes) => {
+            let block_bytes = target.logical_block_bytes.max(1);
+            let mut whole: Vec<u64> = sizes
+                .iter()
+                .map(|size| size.next_multiple_of(block_bytes))
+                .collect();
+            whole.dedup();
+            fitting(matrix, target, combination, &whole)
+        }
         Sizes::Default => fitting(matrix, target, combination, &DEFAULT_SIZES),
     }
 }

@@ -19,8 +19,8 @@ pub const MIN_ROUNDS: u32 = 8;
 pub enum Sizes {
     /// 512 bytes to 1 MiB in powers of two, those that the target can take.
     Default,
-    /// Those of these, in bytes, that the target can take.
-    Fitting(Vec<u64>),
+    /// These, in bytes, each rounded up to whole blocks of the target, which may be larger.
+    WholeBlocks(Vec<u64>),
     /// Exactly these, in bytes; one that the target cannot take is an error.
     Given(Vec<u64>),
 }

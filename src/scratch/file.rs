@@ -14,6 +14,7 @@ use super::held::HeldFolder;
 use crate::model::cell::{FileState, Method};
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::limits;
 use crate::sys::residency::cached_pages;
 
 /// Bytes written at a time while a file is laid out.
@@ -66,6 +67,7 @@ impl ScratchFile {
         seed: u64,
         stop: &AtomicBool,
     ) -> io::Result<ScratchFile> {
+        limits::allow_file(span_bytes)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
         let file = folder.open_file(&name, flags)?;
         // Reserved in one piece, so that the extents are as few as the filesystem can make them.

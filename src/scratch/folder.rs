@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use nix::fcntl::OFlag;
 
 use crate::model::cell::FileState;
+use crate::sys::limits;
 use crate::sys::root::Root;
 
 use super::file::ScratchFile;
@@ -43,15 +44,21 @@ pub enum ScratchError {
 }
 
 /// What to do about an error, as the end of its message.
-fn remedy(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
+fn remedy(error: &io::Error) -> String {
+    let remedy = match error.raw_os_error() {
         Some(libc::EROFS) => "; mount it writable, or name a directory that is",
         Some(libc::EACCES | libc::EPERM) => {
             "; run as a user who may write there, or name another directory"
         }
-        Some(libc::ENOSPC | libc::EDQUOT) => "; free some space, or ask for smaller files",
-        _ => "",
-    }
+        Some(libc::ENOSPC) => "; free some space, or ask for smaller files",
+        Some(libc::EDQUOT) => "; ask for smaller files, or have the quota raised",
+        // What ext4, XFS and btrfs say once they were shut down, and any filesystem whose device is gone.
+        Some(libc::EIO | libc::ENODEV | libc::ENXIO) => {
+            "; its filesystem was shut down, or its device failed: the kernel's log (dmesg) says which"
+        }
+        _ => return limits::hint(error),
+    };
+    remedy.to_owned()
 }
 
 /// A scratch folder and the files in it. Dropping it removes them all; a file that something else

@@ -6,8 +6,12 @@ use crate::model::units::show_amount;
 const FULLEST_PERCENT: u64 = 95;
 
 /// Bytes that scratch files may take of a filesystem of `size_bytes` with `free_bytes` to spare:
-/// at most half of what is free, and no more than leaves it 95 % full.
+/// at most half of what is free, and no more than leaves it 95 % full. One that tells a size of 0 tells
+/// none (ramfs: simple_statfs() in fs/libfs.c), and has room.
 pub fn allowed_bytes(size_bytes: u64, free_bytes: u64) -> u64 {
+    if size_bytes == 0 {
+        return u64::MAX;
+    }
     let reserve_bytes = size_bytes / 100 * (100 - FULLEST_PERCENT);
     (free_bytes / 2).min(free_bytes.saturating_sub(reserve_bytes))
 }
@@ -38,9 +42,14 @@ mod tests {
         assert_eq!(allowed_bytes(1000, 0), 0);
     }
 
+    #[test]
+    fn a_filesystem_without_a_size_has_room() {
+        assert_eq!(allowed_bytes(0, 0), u64::MAX);
+    }
+
     proptest! {
         #[test]
-        fn never_more_than_half_nor_past_95_percent(size in 0u64..1 << 60, share in 0u64..=100) {
+        fn never_more_than_half_nor_past_95_percent(size in 1u64..1 << 60, share in 0u64..=100) {
             let free = size / 100 * share;
             let allowed = allowed_bytes(size, free);
             prop_assert!(allowed <= free / 2);

@@ -10,6 +10,7 @@ mod counters;
 mod drives;
 mod lab;
 mod lanes;
+mod limits;
 mod passes;
 mod place;
 mod precondition;

@@ -132,7 +132,7 @@ impl Room {
         let jobs = u64::from(matrix.jobs.iter().copied().max().unwrap_or(1));
         let largest_bytes = match &matrix.sizes {
             Sizes::Given(sizes) => sizes.iter().copied().max().unwrap_or(0),
-            Sizes::Default | Sizes::Fitting(_) => 0,
+            Sizes::Default | Sizes::WholeBlocks(_) => 0,
         };
         let least_bytes = LEAST_SPAN_BYTES.max(largest_bytes.saturating_mul(jobs));
         let span_bytes = matrix.span_bytes.unwrap_or(least_bytes);

@@ -18,6 +18,7 @@ use crate::sys::root::Root;
 use crate::target;
 
 use super::baseline::{DEVICE, device_plan, device_target};
+use super::limits;
 use super::room::{Room, Shares, file_sets};
 
 /// What is to be measured.
@@ -236,6 +237,7 @@ impl Survey {
     /// One without targets.
     pub(super) fn begin(root: &Root, wish: &mut Wish) -> Result<Survey, SetupError> {
         let mut notes = Vec::new();
+        limits::check([&wish.settings.matrix].into_iter().chain(&wish.also))?;
         allow_engines(root, wish, &mut notes)?;
         Ok(Survey {
             record: empty_record(root, wish, notes),

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod fiemap;
 pub mod ioctl;
 pub mod lease;
+pub mod limits;
 pub mod loopdev;
 pub mod mount;
 pub mod nvme;

@@ -261,6 +261,23 @@ proptest! {
     }
 }
 
+/// Blocks above 4 KiB: Linux 6.15 and later (BLK_MAX_BLOCK_SIZE).
+#[test]
+fn an_ablation_s_sizes_are_whole_blocks() {
+    for (block_bytes, least) in [
+        (512, 4096),
+        (4096, 4096),
+        (16_384, 16_384),
+        (65_536, 65_536),
+    ] {
+        for matrix in crate::plan::ablation(None) {
+            let cells = cells(&matrix, &raw(block_bytes, 1 << 30)).unwrap();
+            let sizes = cells.iter().map(|cell| cell.axes.size_bytes);
+            assert_eq!(sizes.min(), Some(least), "{block_bytes}");
+        }
+    }
+}
+
 #[test]
 fn every_built_in_profile_can_be_measured_on_both_sides() {
     for profile in crate::plan::profile::built_in().unwrap() {
