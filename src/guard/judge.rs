@@ -30,45 +30,40 @@ fn weight(found: &Use) -> (u8, Relation, u8) {
 }
 
 fn refusal(device: &str, found: &Use) -> Refusal {
-    let device = device.to_owned();
-    let of = found.of.clone();
-    if let By::Loop { name, file } = &found.by {
-        let through = match (file, found.relation) {
-            (Some(path), _) => format!("its backing file {path}"),
-            (None, Relation::Itself) => "it".into(),
-            (None, Relation::Partition) => format!("its partition {of}"),
-            (None, Relation::WholeDisk) => format!("its whole disk {of}"),
-            (None, Relation::OtherPath) => format!("{of}, which is the same drive,"),
-            (None, Relation::Lower) => format!("{of}, which it lies on,"),
-        };
-        return Refusal::LoopBacking {
-            device,
-            loop_name: name.clone(),
-            through,
-        };
+    if found.relation == Relation::Itself {
+        return own_refusal(device.to_owned(), &found.by);
     }
-    match found.relation {
-        Relation::Itself => own_refusal(device, &found.by),
-        Relation::Partition => Refusal::PartitionInUse {
-            device,
-            partition: of,
-            usage: words(&found.by),
-        },
-        Relation::WholeDisk => Refusal::WholeDiskInUse {
-            device,
-            disk: of,
-            usage: words(&found.by),
-        },
-        Relation::OtherPath => Refusal::OtherPathInUse {
-            device,
-            other: of,
-            usage: words(&found.by),
-        },
-        Relation::Lower => Refusal::LowerInUse {
-            device,
-            lower: of,
-            usage: words(&found.by),
-        },
+    let of = &found.of;
+    let place = found.place.as_ref();
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
+    let relative = match found.relation {
+        Relation::Itself => of.clone(),
+        Relation::Partition => format!("its partition {of}{place}"),
+        Relation::WholeDisk => format!("its whole disk {of}"),
+        Relation::Lower => format!("{of}, which it lies on{place},"),
+        Relation::Overlap => format!("{of}, which lies on the same bytes{place},"),
+        Relation::OtherPath => format!("{of}, by its identity (wwid) the same drive{place},"),
+        Relation::OtherSize => {
+            format!("{of}, by its identity (wwid) the same drive, though of another size{place},")
+        }
+    };
+    let remedy = match found.relation {
+        Relation::OtherPath => {
+            "free that first, or name another drive; if they are two drives that have one identity, as serial \
+             numbers tell (lsblk -o NAME,SIZE,SERIAL,WWN), have their maker set it right"
+        }
+        Relation::OtherSize => {
+            "free that first, or name another drive; a path that kept the size of before needs a rescan (echo \
+             1 >/sys/block/NAME/device/rescan), and two drives that have one identity differ in their serial \
+             numbers (lsblk -o NAME,SIZE,SERIAL,WWN)"
+        }
+        _ => "free that first, or name another device",
+    };
+    Refusal::InUse {
+        device: device.to_owned(),
+        relative,
+        usage: words(&found.by),
+        remedy,
     }
 }
 
@@ -110,10 +105,9 @@ fn own_refusal(device: String, by: &By) -> Refusal {
             process,
             pid,
         },
-        By::Loop { name, .. } => Refusal::LoopBacking {
+        By::Loop { name } => Refusal::LoopBacking {
             device,
             loop_name: name,
-            through: "it".into(),
         },
     }
 }
@@ -143,7 +137,7 @@ fn words(by: &By) -> String {
         By::Writer { pid, process } => {
             format!("open for writing in {process} (process {pid})")
         }
-        By::Loop { name, .. } => format!("the backing of {name}"),
+        By::Loop { name } => format!("the backing of {name} (losetup -d /dev/{name} detaches it)"),
     }
 }
 
@@ -199,6 +193,7 @@ mod tests {
                     relation: *relation,
                     of: (*of).into(),
                     by: by.clone(),
+                    place: Some("sectors 8 to 15 of sda".into()),
                 })
                 .collect(),
         })
@@ -219,10 +214,9 @@ mod tests {
         }
     }
 
-    fn loop_on(file: Option<&str>) -> By {
+    fn loop7() -> By {
         By::Loop {
             name: "loop7".into(),
-            file: file.map(str::to_owned),
         }
     }
 
@@ -244,7 +238,7 @@ mod tests {
             by(By::Btrfs { uuid: "u".into() }),
             Refusal::BtrfsMember { .. }
         ));
-        assert!(matches!(by(loop_on(None)), Refusal::LoopBacking { .. }));
+        assert!(matches!(by(loop7()), Refusal::LoopBacking { .. }));
         let export = By::Export {
             what: "namespace 1".into(),
         };
@@ -277,54 +271,76 @@ mod tests {
     }
 
     #[test]
-    fn uses_of_relatives_name_the_relative_and_the_use() {
-        let partition = verdict(&[(Relation::Partition, "sda2", By::Swap)]).unwrap();
-        assert!(matches!(partition, Refusal::PartitionInUse { .. }));
-        assert!(
-            partition.to_string().contains("sda2 is active swap space"),
-            "{partition}"
-        );
-        let disk = verdict(&[(Relation::WholeDisk, "sda", holder("LVM-x"))]).unwrap();
-        assert!(matches!(disk, Refusal::WholeDiskInUse { .. }));
+    fn uses_of_relatives_name_the_relative_the_use_and_the_place() {
+        for (relation, of, by, text) in [
+            (
+                Relation::Partition,
+                "sda2",
+                By::Swap,
+                "its partition sda2 (sectors 8 to 15 of sda) is active swap space",
+            ),
+            (
+                Relation::WholeDisk,
+                "sda",
+                holder("LVM-x"),
+                "its whole disk sda is held by dm-3 (LVM volume vg-root)",
+            ),
+            (
+                Relation::Lower,
+                "loop3",
+                mount(None),
+                "loop3, which it lies on (sectors 8 to 15 of sda), is mounted at /data",
+            ),
+            (
+                Relation::Overlap,
+                "dm-1",
+                mount(None),
+                "dm-1, which lies on the same bytes (sectors 8 to 15 of sda), is mounted",
+            ),
+            (
+                Relation::Partition,
+                "sda1",
+                loop7(),
+                "is the backing of loop7 (losetup -d /dev/loop7",
+            ),
+            (
+                Relation::Lower,
+                "/x.img",
+                loop7(),
+                "/x.img, which it lies on (sectors 8 to 15 of sda), is the backing of loop7",
+            ),
+        ] {
+            let refusal = verdict(&[(relation, of, by)]).unwrap();
+            assert!(matches!(refusal, Refusal::InUse { .. }));
+            assert!(refusal.to_string().contains(text), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn an_identity_that_two_drives_may_share_is_told_and_how_to_tell_them_apart() {
         let path = verdict(&[(Relation::OtherPath, "sdb1", mount(None))]).unwrap();
-        assert!(matches!(path, Refusal::OtherPathInUse { .. }));
+        let path = path.to_string();
         assert!(
-            path.to_string().contains("sdb1, which is mounted at /data"),
+            path.contains("the same drive (sectors 8 to 15 of sda), is mounted at /data"),
             "{path}"
         );
-        let lower = verdict(&[(Relation::Lower, "loop3", mount(None))]).unwrap();
-        assert!(matches!(lower, Refusal::LowerInUse { .. }));
+        assert!(path.contains("lsblk -o NAME,SIZE,SERIAL,WWN"), "{path}");
+        let other_size = verdict(&[(Relation::OtherSize, "sdb", By::Swap)]).unwrap();
+        let other_size = other_size.to_string();
         assert!(
-            lower
-                .to_string()
-                .contains("loop3, which is mounted at /data"),
-            "{lower}"
+            other_size.contains("though of another size"),
+            "{other_size}"
         );
-        let backing = verdict(&[(Relation::Partition, "sda1", loop_on(None))]).unwrap();
-        assert!(
-            backing
-                .to_string()
-                .contains("its partition sda1 backs loop7"),
-            "{backing}"
-        );
-        let file = verdict(&[(Relation::Itself, "sda", loop_on(Some("/x.img")))]).unwrap();
-        assert!(
-            file.to_string()
-                .contains("its backing file /x.img backs loop7"),
-            "{file}"
-        );
+        assert!(other_size.contains("device/rescan"), "{other_size}");
     }
 
     #[test]
     fn of_several_uses_the_most_telling_one_is_given() {
         let uses = [
-            (Relation::Itself, "sda", loop_on(Some("/x.img"))),
+            (Relation::Itself, "sda", loop7()),
             (Relation::Lower, "loop7", mount(None)),
         ];
-        assert!(matches!(
-            verdict(&uses).unwrap(),
-            Refusal::LowerInUse { .. }
-        ));
+        assert!(matches!(verdict(&uses).unwrap(), Refusal::InUse { .. }));
         let uses = [
             (Relation::Partition, "sda1", mount(None)),
             (Relation::Itself, "sda", mount(Some(7))),

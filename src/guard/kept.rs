@@ -9,8 +9,8 @@ use super::check::{check, find};
 use super::node::{Node, reopen};
 use super::permit::Permit;
 use super::refusal::Refusal;
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::sys::root::Root;
+use crate::target;
 
 /// A device that was judged and confirmed, held open without a claim: while it is, the kernel gives its
 /// number to no other (put_disk() in block/genhd.c frees it with the last user).
@@ -19,20 +19,11 @@ pub struct Kept {
     root: Root,
     node: Node,
     path: PathBuf,
-    /// The disk that it is a partition of.
-    disk: Option<DevId>,
 }
 
 impl Kept {
-    pub(super) fn new(root: Root, node: Node, path: PathBuf, facts: &[DeviceFacts]) -> Kept {
-        let is_partition = |device: &&DeviceFacts| device.kind == DeviceKind::Partition;
-        let partition = facts.first().filter(is_partition);
-        Kept {
-            root,
-            node,
-            path,
-            disk: partition.and_then(|partition| partition.lower.first().copied()),
-        }
+    pub(super) fn new(root: Root, node: Node, path: PathBuf) -> Kept {
+        Kept { root, node, path }
     }
 
     /// The node that the kernel names for it: what was typed may be a link, which may lead elsewhere by
@@ -41,10 +32,9 @@ impl Kept {
         &self.path
     }
 
-    /// They are one device, or one is a partition of the other.
+    /// What is written to one may change the other.
     pub fn shares_bytes_with(&self, other: &Kept) -> bool {
-        let (own, others) = (self.node.dev, other.node.dev);
-        own == others || self.disk == Some(others) || other.disk == Some(own)
+        target::usage::share_bytes(&self.root, self.node.dev, other.node.dev)
     }
 
     /// Checks that the node still leads to the device.
@@ -65,6 +55,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::facts::DevId;
     use crate::sys::is_root;
     use crate::sys::loopdev::LoopDevice;
     use std::fs::{self, File};
@@ -93,7 +84,7 @@ mod tests {
             let file = File::open(path).unwrap();
             let dev = DevId::from_dev(file.metadata().unwrap().rdev());
             let node = Node::new(file, "loop".into(), dev).unwrap();
-            Kept::new(root.clone(), node, link.clone(), &[])
+            Kept::new(root.clone(), node, link.clone())
         };
         let first = kept(device.node());
         lay(device.node());

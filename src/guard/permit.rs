@@ -181,7 +181,7 @@ impl Permit {
             .map_err(|source| self.node.failure("find its node under /dev", source))?;
         let file = self.node.reopen(&self.root, "hold it", OFlag::O_RDONLY)?;
         let node = Node::new(file, self.node.name, self.node.dev)?;
-        let kept = Kept::new(self.root, node, path, &self.facts);
+        let kept = Kept::new(self.root, node, path);
         kept.verify()?;
         Ok(kept)
     }

@@ -105,40 +105,17 @@ pub enum Refusal {
         /// A process that lives there.
         pid: u32,
     },
-    /// A partition of it is in use.
-    #[error(
-        "{device}: its partition {partition} is {usage}; free it first, or name an unused partition"
-    )]
-    PartitionInUse {
-        /// The whole disk's kernel name.
+    /// Other bytes than its own, under another name, are the same bytes, and are in use.
+    #[error("{device}: {relative} is {usage}; {remedy}")]
+    InUse {
+        /// Its kernel name.
         device: String,
-        /// The partition's.
-        partition: String,
+        /// What is in use, and where: "its partition sda1", "loop3, which it lies on,".
+        relative: String,
         /// By what, as in "is mounted at /".
         usage: String,
-    },
-    /// It is a partition, and its whole disk is in use.
-    #[error("{device}: its whole disk {disk} is {usage}; free that first, or name another device")]
-    WholeDiskInUse {
-        /// The partition's kernel name.
-        device: String,
-        /// The disk's.
-        disk: String,
-        /// By what.
-        usage: String,
-    },
-    /// The same drive has another name too, and is in use under that.
-    #[error(
-        "{device}: is by its identity (wwid) the same drive as {other}, which is {usage}; free that first, \
-         or name another drive"
-    )]
-    OtherPathInUse {
-        /// The kernel name of what was named.
-        device: String,
-        /// The kernel name of the other path, or of a partition by it.
-        other: String,
-        /// By what.
-        usage: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// It is active swap space.
     #[error("{device}: is active swap space; run `swapoff` on it first, or name another device")]
@@ -177,30 +154,13 @@ pub enum Refusal {
         /// As what.
         member: Member,
     },
-    /// A loop device is attached to it or to the same file.
-    #[error(
-        "{device}: {through} backs {loop_name}; detach that (losetup -d /dev/{loop_name}) first"
-    )]
+    /// A loop device is attached to it.
+    #[error("{device}: it backs {loop_name}; detach that (losetup -d /dev/{loop_name}) first")]
     LoopBacking {
         /// Its kernel name.
         device: String,
         /// The loop device that would change under its users.
         loop_name: String,
-        /// What backs it: "it", "its partition sda1", "its backing file /x.img".
-        through: String,
-    },
-    /// It is a loop device, and what it lies on, or another one on the same file, is in use.
-    #[error(
-        "{device}: shares its bytes with {lower}, which is {usage}; free that first, or use an \
-         image of its own"
-    )]
-    LowerInUse {
-        /// The loop device's kernel name.
-        device: String,
-        /// The kernel name of the other device.
-        lower: String,
-        /// By what.
-        usage: String,
     },
     /// Other hosts may write it.
     #[error(

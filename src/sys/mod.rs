@@ -4,6 +4,7 @@
 
 pub mod buffer;
 pub mod clock;
+pub mod devmapper;
 pub mod fiemap;
 pub mod ioctl;
 pub mod lease;

@@ -1,4 +1,4 @@
-//! Children that don't outlive this process.
+//! Children that don't outlive this process, and what threads have in common.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -21,4 +21,13 @@ pub fn die_with_parent(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// Whether two threads have one table of descriptors (kcmp(2)). None where that can't be known: without the
+/// right to look at both, or in a kernel built without it.
+pub fn share_descriptors(one: u32, other: u32) -> Option<bool> {
+    const KCMP_FILES: libc::c_int = 2;
+    // SAFETY: kcmp takes numbers only, and changes nothing.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0_u64, 0_u64) };
+    (order >= 0).then_some(order == 0)
 }

@@ -4,9 +4,9 @@
 //! or as a process: what tells is configfs.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::graph::Node;
 use super::loops::FileId;
 use super::snapshot::device_at;
 use super::sysfs::{flag, names, text};
@@ -18,10 +18,8 @@ use crate::sys::root::Root;
 pub(super) struct Export {
     /// In words that follow "as".
     pub(super) what: String,
-    /// The block device that it is.
-    pub(super) dev: Option<DevId>,
-    /// Or the regular file.
-    pub(super) file: Option<FileId>,
+    /// The block device or regular file that it is.
+    pub(super) node: Node,
 }
 
 /// All exports that are configured; none where configfs is not mounted.
@@ -44,7 +42,8 @@ fn nvme(root: &Root, subsystems: &Path) -> Vec<Export> {
                 continue;
             }
             let what = format!("namespace {namespace} of the NVMe subsystem {subsystem}");
-            found.extend(text(dir.join("device_path")).map(|path| at(root, &path, what)));
+            let path = text(dir.join("device_path"));
+            found.extend(path.and_then(|path| at(root, &path, what)));
         }
     }
     found
@@ -65,32 +64,25 @@ fn scsi(root: &Root, core: &Path) -> Vec<Export> {
                 paths
                     .into_iter()
                     .flatten()
-                    .map(|path| at(root, &path, what.clone())),
+                    .filter_map(|path| at(root, &path, what.clone())),
             );
             found.extend(number_in(&info).map(|dev| Export {
                 what,
-                dev: Some(dev),
-                file: None,
+                node: Node::Device(dev),
             }));
         }
     }
     found
 }
 
-fn at(root: &Root, path: &str, what: String) -> Export {
-    let dev = device_at(root, path);
-    let file = match dev {
-        Some(_) => None,
-        None => fs::metadata(path).ok().filter(fs::Metadata::is_file),
+fn at(root: &Root, path: &str, what: String) -> Option<Export> {
+    let device = device_at(root, path).map(Node::Device);
+    let file = || {
+        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Node::File(FileId::of(&found)))
     };
-    Export {
-        what,
-        dev,
-        file: file.map(|found| FileId {
-            dev: DevId::from_dev(found.dev()),
-            inode: found.ino(),
-        }),
-    }
+    let node = device.or_else(file)?;
+    Some(Export { what, node })
 }
 
 /// The number in "Major: 8 Minor: 16  CLAIMED: IBLOCK" (iblock_show_configfs_dev_params() in

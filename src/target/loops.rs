@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use super::graph::Node;
 use super::stack::device_node;
 use super::sysfs::{text, value};
 use crate::model::facts::DevId;
@@ -19,6 +20,15 @@ pub struct FileId {
     pub inode: u64,
 }
 
+impl FileId {
+    pub(super) fn of(found: &fs::Metadata) -> FileId {
+        FileId {
+            dev: DevId::from_dev(found.dev()),
+            inode: found.ino(),
+        }
+    }
+}
+
 /// What a loop device is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backing {
@@ -30,6 +40,14 @@ pub struct Backing {
     pub file: Option<FileId>,
     /// Where in it the loop device starts.
     pub offset_bytes: u64,
+}
+
+impl Backing {
+    /// What holds its bytes; none where that can't be known.
+    pub(super) fn node(&self) -> Option<Node> {
+        let device = self.block_device.map(Node::Device);
+        device.or_else(|| self.file.map(Node::File))
+    }
 }
 
 /// What a loop device is attached to; none if it isn't. The kernel is asked by ioctl, because the
@@ -59,10 +77,7 @@ pub(super) fn backing(root: &Root, dev: DevId, dir: &Path) -> Option<Backing> {
             .map(|found| DevId::from_dev(found.rdev())),
         file: found
             .filter(|found| found.file_type().is_file())
-            .map(|found| FileId {
-                dev: DevId::from_dev(found.dev()),
-                inode: found.ino(),
-            }),
+            .map(|found| FileId::of(&found)),
         offset_bytes: value(dir.join("loop/offset")).unwrap_or(0),
         path,
     })

@@ -3,9 +3,12 @@
 
 pub mod usage;
 
+mod blockmap;
 mod device;
+mod dm;
 mod drive;
 mod exports;
+mod graph;
 mod host;
 mod identity;
 mod journal;

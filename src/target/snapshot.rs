@@ -6,11 +6,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::exports::{Export, exports};
-use super::loops::{self, Backing};
+use super::graph::Node;
+use super::loops::{self, Backing, FileId};
 use super::mount::block_device;
 use super::mountinfo::{self, unescape};
-use super::sysfs::{dev_of, device_dir, is_partition, name_of, names, text, value};
+use super::sysfs::{dev_of, disk_dir, is_partition, names, text, value};
+use super::usage::By;
 use crate::model::facts::DevId;
+use crate::model::units::SECTOR_BYTES;
+use crate::sys::process::share_descriptors;
 use crate::sys::root::Root;
 
 /// A mount, in this or in another mount namespace.
@@ -22,30 +26,39 @@ pub(super) struct MountUse {
     pub(super) pid: Option<u32>,
 }
 
-/// An attached loop device.
+/// A block device.
 #[derive(Clone, Debug)]
-pub(super) struct LoopUse {
+pub(super) struct BlockDevice {
     pub(super) name: String,
     pub(super) dev: DevId,
     pub(super) size_bytes: u64,
+    /// Its directory, with links resolved.
+    pub(super) dir: PathBuf,
+    /// The disk that it is a partition of.
+    pub(super) disk: Option<DevId>,
+    /// Of a whole disk: the same for each path to one drive.
+    pub(super) wwid: Option<String>,
+}
+
+impl BlockDevice {
+    pub(super) fn is_dm(&self) -> bool {
+        self.dir.join("dm").is_dir()
+    }
+}
+
+/// An attached loop device.
+#[derive(Clone, Debug)]
+pub(super) struct LoopUse {
+    pub(super) dev: DevId,
     pub(super) backing: Backing,
 }
 
-/// A process with a block device open for writing.
+/// A process with a block device, or a file that one lies on, open for writing.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
-    pub(super) dev: DevId,
+    pub(super) node: Node,
     pub(super) pid: u32,
     pub(super) process: String,
-}
-
-/// A whole disk that tells who it is.
-#[derive(Clone, Debug)]
-pub(super) struct Identified {
-    /// Its directory, with links resolved.
-    pub(super) dir: PathBuf,
-    /// The same for each path to one drive.
-    pub(super) wwid: String,
 }
 
 /// All users of block devices that can be seen from here.
@@ -59,8 +72,8 @@ pub(super) struct Snapshot {
     pub(super) writers: Vec<Writer>,
     /// What other hosts may write.
     pub(super) exports: Vec<Export>,
-    /// Not users, but by whom devices may be used under another number.
-    pub(super) disks: Vec<Identified>,
+    /// All devices, users or not.
+    pub(super) devices: Vec<BlockDevice>,
 }
 
 impl Snapshot {
@@ -68,15 +81,86 @@ impl Snapshot {
     /// is not in it.
     pub(super) fn take(root: &Root) -> Snapshot {
         let pids = pids(root);
+        let devices = Snapshot::of_devices(root);
         Snapshot {
             mounts: mount_uses(root, &pids),
             swaps: swaps(root),
             btrfs: btrfs_members(root),
-            loops: attached_loops(root),
-            writers: writers(root, &pids),
+            writers: writers(root, &pids, &devices.loops),
             exports: exports(root),
-            disks: identified_disks(root),
+            ..devices
         }
+    }
+
+    /// The devices alone, without their users.
+    pub(super) fn of_devices(root: &Root) -> Snapshot {
+        let devices = block_devices(root);
+        Snapshot {
+            loops: attached_loops(root, &devices),
+            devices,
+            ..Snapshot::default()
+        }
+    }
+
+    pub(super) fn device(&self, dev: DevId) -> Option<&BlockDevice> {
+        self.devices.iter().find(|device| device.dev == dev)
+    }
+
+    /// The device that a node is.
+    pub(super) fn at(&self, node: &Node) -> Option<&BlockDevice> {
+        match node {
+            Node::Device(dev) => self.device(*dev),
+            Node::File(_) | Node::Drive(_) => None,
+        }
+    }
+
+    pub(super) fn attached(&self, dev: DevId) -> Option<&LoopUse> {
+        self.loops.iter().find(|found| found.dev == dev)
+    }
+
+    /// What a node is called.
+    pub(super) fn name(&self, node: &Node) -> String {
+        let on_it = |found: &&LoopUse| found.backing.node().as_ref() == Some(node);
+        match node {
+            Node::Device(dev) => self
+                .device(*dev)
+                .map_or_else(|| dev.to_string(), |device| device.name.clone()),
+            Node::File(file) => self.loops.iter().find(on_it).map_or_else(
+                || format!("inode {} of {}", file.inode, file.dev),
+                |found| found.backing.path.clone(),
+            ),
+            Node::Drive(wwid) => wwid.clone(),
+        }
+    }
+
+    /// All users, but for devices that are built on others.
+    pub(super) fn named_users(&self) -> Vec<(Node, By)> {
+        let mounts = self.mounts.iter().map(|mount| {
+            let by = By::Mount {
+                mount_point: mount.mount_point.clone(),
+                pid: mount.pid,
+            };
+            (Node::Device(mount.dev), by)
+        });
+        let swaps = self.swaps.iter();
+        let swaps = swaps.map(|&dev| (Node::Device(dev), By::Swap));
+        let btrfs = self.btrfs.iter().map(|(dev, uuid)| {
+            let uuid = uuid.clone();
+            (Node::Device(*dev), By::Btrfs { uuid })
+        });
+        let exports = self.exports.iter().map(|export| {
+            let what = export.what.clone();
+            (export.node.clone(), By::Export { what })
+        });
+        let writers = self.writers.iter().map(|writer| {
+            let by = By::Writer {
+                pid: writer.pid,
+                process: writer.process.clone(),
+            };
+            (writer.node.clone(), by)
+        });
+        let all = mounts.chain(swaps).chain(btrfs);
+        all.chain(exports).chain(writers).collect()
     }
 }
 
@@ -172,72 +256,102 @@ fn btrfs_members(root: &Root) -> Vec<(DevId, String)> {
         .collect()
 }
 
-fn attached_loops(root: &Root) -> Vec<LoopUse> {
+/// All devices that have a number. A disk's world-wide identity is with SCSI an attribute of the device
+/// (sdev_show_wwid() in drivers/scsi/scsi_sysfs.c), with NVMe of the namespace's disk (wwid_show() in
+/// drivers/nvme/host/sysfs.c). The paths below a native multipath disk have no number and no node.
+fn block_devices(root: &Root) -> Vec<BlockDevice> {
     let class = root.sys.join("class/block");
-    names(&class)
+    let found = names(&class).into_iter().filter_map(|name| {
+        let dir = class.join(&name).canonicalize().ok()?;
+        let disk = is_partition(&dir).then(|| dev_of(disk_dir(&dir)));
+        let wwid = || text(dir.join("device/wwid")).or_else(|| text(dir.join("wwid")));
+        Some(BlockDevice {
+            dev: dev_of(&dir)?,
+            size_bytes: value::<u64>(dir.join("size")).unwrap_or(0) * SECTOR_BYTES,
+            wwid: disk.is_none().then(wwid).flatten(),
+            disk: disk.flatten(),
+            name,
+            dir,
+        })
+    });
+    found.collect()
+}
+
+fn attached_loops(root: &Root, devices: &[BlockDevice]) -> Vec<LoopUse> {
+    let loops = devices
         .iter()
-        .filter(|name| class.join(name).join("loop/backing_file").exists())
-        .filter_map(|name| dev_of(class.join(name)))
-        .filter_map(|dev| {
-            let dir = device_dir(root, dev).ok()?;
+        .filter(|device| device.dir.join("loop/backing_file").exists());
+    loops
+        .filter_map(|device| {
             Some(LoopUse {
-                name: name_of(&dir),
-                dev,
-                size_bytes: value::<u64>(dir.join("size")).unwrap_or(0) * 512,
-                backing: loops::backing(root, dev, &dir)?,
+                dev: device.dev,
+                backing: loops::backing(root, device.dev, &device.dir)?,
             })
         })
         .collect()
 }
 
-/// Disks with a world-wide identity: SCSI's is an attribute of the device (sdev_show_wwid() in
-/// drivers/scsi/scsi_sysfs.c), NVMe's of the namespace's disk (wwid_show() in
-/// drivers/nvme/host/sysfs.c). The paths below a native multipath disk have no number and no node.
-fn identified_disks(root: &Root) -> Vec<Identified> {
-    let class = root.sys.join("class/block");
-    names(&class)
+/// Processes with a block device, or a file that a loop device lies on, open for writing. The kernel's own
+/// users, such as mounts, have no descriptors: they are found elsewhere.
+fn writers(root: &Root, pids: &[u32], loops: &[LoopUse]) -> Vec<Writer> {
+    let files: HashSet<FileId> = loops
         .iter()
-        .filter_map(|name| class.join(name).canonicalize().ok())
-        .filter(|dir| !is_partition(dir) && dev_of(dir).is_some())
-        .filter_map(|dir| {
-            let wwid = text(dir.join("device/wwid")).or_else(|| text(dir.join("wwid")))?;
-            Some(Identified { dir, wwid })
-        })
-        .collect()
-}
-
-/// Processes with a block device open for writing. The kernel's own users, such as mounts, have no
-/// descriptors: they are found elsewhere.
-fn writers(root: &Root, pids: &[u32]) -> Vec<Writer> {
+        .filter_map(|found| found.backing.file)
+        .collect();
     let mut found = Vec::new();
     for &pid in pids {
         let process = root.proc.join(pid.to_string());
-        let mut devices = HashSet::new();
-        for fd in names(process.join("fd")) {
-            let info = fs::read_to_string(process.join("fdinfo").join(&fd)).unwrap_or_default();
-            // Asked first: a stat of a file on a dead server would wait, and few are open to write.
-            if !opened_to_write(&info) {
-                continue;
-            }
-            let link = process.join("fd").join(&fd);
-            let is_path = fs::read_link(&link).is_ok_and(|target| target.is_absolute());
-            if let Some(file) = is_path.then(|| fs::metadata(&link).ok()).flatten()
-                && file.file_type().is_block_device()
-                && devices.insert(file.rdev())
-            {
-                found.push(Writer {
-                    dev: DevId::from_dev(file.rdev()),
-                    pid,
-                    process: text(process.join("comm")).unwrap_or_default(),
-                });
-            }
+        let tables = descriptor_tables(&process, pid);
+        let nodes: HashSet<Node> = tables
+            .iter()
+            .flat_map(|table| opened_to_write(table, &files))
+            .collect();
+        found.extend(nodes.into_iter().map(|node| Writer {
+            node,
+            pid,
+            process: text(process.join("comm")).unwrap_or_default(),
+        }));
+    }
+    found
+}
+
+/// The directories of a process, and of its threads that have descriptors of their own (CLONE_FILES
+/// in clone(2)), which hold `fd` and `fdinfo`.
+fn descriptor_tables(process: &Path, pid: u32) -> Vec<PathBuf> {
+    let tasks = process.join("task");
+    let threads = names(&tasks).into_iter();
+    let apart = threads.filter(|name| {
+        let thread = name.parse().ok().filter(|&thread| thread != pid);
+        thread.is_some_and(|thread| share_descriptors(pid, thread) != Some(true))
+    });
+    let apart = apart.map(|thread| tasks.join(thread));
+    [process.to_owned()].into_iter().chain(apart).collect()
+}
+
+fn opened_to_write(table: &Path, files: &HashSet<FileId>) -> Vec<Node> {
+    let mut found = Vec::new();
+    for fd in names(table.join("fd")) {
+        let info = fs::read_to_string(table.join("fdinfo").join(&fd)).unwrap_or_default();
+        // Asked first: a stat of a file on a dead server would wait, and few are open to write.
+        if !may_write(&info) {
+            continue;
+        }
+        let link = table.join("fd").join(&fd);
+        let is_path = fs::read_link(&link).is_ok_and(|target| target.is_absolute());
+        let Some(file) = is_path.then(|| fs::metadata(&link).ok()).flatten() else {
+            continue;
+        };
+        if file.file_type().is_block_device() {
+            found.push(Node::Device(DevId::from_dev(file.rdev())));
+        } else if files.contains(&FileId::of(&file)) {
+            found.push(Node::File(FileId::of(&file)));
         }
     }
     found
 }
 
 /// Whether an fdinfo's octal `flags:` say that the file is open for writing (proc_pid_fdinfo(5)).
-fn opened_to_write(fdinfo: &str) -> bool {
+fn may_write(fdinfo: &str) -> bool {
     fdinfo
         .lines()
         .find_map(|line| line.strip_prefix("flags:"))
@@ -251,10 +365,10 @@ mod tests {
 
     #[test]
     fn the_octal_flags_of_fdinfo_tell_who_may_write() {
-        assert!(opened_to_write("pos:\t0\nflags:\t0100002\nmnt_id:\t1\n"));
-        assert!(opened_to_write("flags:\t01\n"));
-        assert!(!opened_to_write("flags:\t0100000\n"));
-        assert!(!opened_to_write("flags:\t010000002\n"), "O_PATH");
-        assert!(!opened_to_write(""));
+        assert!(may_write("pos:\t0\nflags:\t0100002\nmnt_id:\t1\n"));
+        assert!(may_write("flags:\t01\n"));
+        assert!(!may_write("flags:\t0100000\n"));
+        assert!(!may_write("flags:\t010000002\n"), "O_PATH");
+        assert!(!may_write(""));
     }
 }

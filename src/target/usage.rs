@@ -1,19 +1,18 @@
-//! Who uses a device's bytes: by itself, through its partitions or its whole disk, by another path to
-//! the same drive, and for a loop device through what it lies on. Facts only: the guard judges.
+//! Who uses a device's bytes, under whatever name: by itself, through another device that lies on the same
+//! bytes, by another path to the same drive. Facts only: the guard judges.
 
-use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::path::Path;
+use std::ops::Range;
 
-use super::loops::Backing;
-use super::snapshot::{LoopUse, Snapshot};
-use super::sysfs::{
-    dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text, value,
-};
+use super::blockmap;
+use super::graph::{Graph, Node, Piece, meeting};
+use super::snapshot::{BlockDevice, Snapshot};
+use super::sysfs::{device_dir, name_of, text};
 use crate::model::facts::DevId;
+use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 
-/// How the device in use shares bytes with the device asked about.
+/// How what is in use shares bytes with the device asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
     /// It is that device.
@@ -22,10 +21,14 @@ pub enum Relation {
     Partition,
     /// It is the whole disk of that partition.
     WholeDisk,
-    /// It is another path to the same drive, or a partition of that.
-    OtherPath,
-    /// It lies below that loop device, or on the same file.
+    /// Both lie on the same bytes.
+    Overlap,
+    /// The device lies on it.
     Lower,
+    /// It is another path to the same drive, or lies on one.
+    OtherPath,
+    /// So its identity says, but it is of another size.
+    OtherSize,
 }
 
 /// Who uses a device.
@@ -54,12 +57,10 @@ pub enum By {
         /// Its device-mapper UUID, whose prefix tells who made it.
         dm_uuid: Option<String>,
     },
-    /// A loop device attached to it, or to the same file.
+    /// A loop device attached to it.
     Loop {
         /// The loop device's kernel name.
         name: String,
-        /// The path of the file that both lie on; none where the device itself is the backing.
-        file: Option<String>,
     },
     /// Other hosts, to which this one exports it.
     Export {
@@ -75,15 +76,17 @@ pub enum By {
     },
 }
 
-/// One use of one device.
+/// One use of bytes of the device asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// How the device shares bytes with the one asked about.
+    /// How what is in use shares them.
     pub relation: Relation,
-    /// The device's kernel name.
+    /// That device's kernel name, or the file's path.
     pub of: String,
     /// Who uses it.
     pub by: By,
+    /// Which bytes both have: "sectors 2048 to 4095 of sda". None if it is all of the device.
+    pub place: Option<String>,
 }
 
 /// All uses of a device's bytes that can be seen.
@@ -97,264 +100,172 @@ pub struct Usage {
 
 /// Who uses a device's bytes at this moment. Fails if the device isn't in sysfs.
 pub fn usage(root: &Root, dev: DevId) -> io::Result<Usage> {
-    let mut walk = Walk {
-        root,
-        snapshot: &Snapshot::take(root),
-        seen: HashSet::new(),
-        waiting: VecDeque::from([Place {
-            dev,
-            relation: Relation::Itself,
-            with_partitions: true,
-            upper_loop: None,
-        }]),
-        uses: Vec::new(),
-    };
     let device = name_of(&device_dir(root, dev)?);
-    while let Some(place) = walk.waiting.pop_front() {
-        walk.visit(place);
-    }
-    Ok(Usage {
-        device,
-        uses: walk.uses,
-    })
+    let snapshot = Snapshot::take(root);
+    let graph = blockmap::graph(root, &snapshot);
+    let view = View::of(&snapshot, &graph, dev);
+    let uses = view.named_uses().chain(view.built_uses()).collect();
+    Ok(Usage { device, uses })
 }
 
-/// A device that shares bytes with the one asked about.
-#[derive(Clone, Copy)]
-struct Place {
-    dev: DevId,
-    relation: Relation,
-    /// Its partitions share bytes too: it wasn't reached from one of them.
-    with_partitions: bool,
-    /// The loop device that was followed down to here.
-    upper_loop: Option<DevId>,
+/// Whether a write to one device may reach a byte of the other.
+pub fn share_bytes(root: &Root, one: DevId, other: DevId) -> bool {
+    let graph = blockmap::graph(root, &Snapshot::of_devices(root));
+    let project = |dev| graph.project(&Node::Device(dev));
+    meeting(&project(one), &project(other)).is_some()
 }
 
-struct Walk<'a> {
-    root: &'a Root,
+/// The machine, seen from the device asked about.
+struct View<'a> {
     snapshot: &'a Snapshot,
-    seen: HashSet<DevId>,
-    waiting: VecDeque<Place>,
-    uses: Vec<Use>,
+    graph: &'a Graph,
+    own: Node,
+    /// Its disk, if it is a partition.
+    disk: Option<Node>,
+    pieces: Vec<Piece>,
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, place: Place) {
-        if !self.seen.insert(place.dev) {
-            return;
+impl<'a> View<'a> {
+    fn of(snapshot: &'a Snapshot, graph: &'a Graph, dev: DevId) -> View<'a> {
+        let own = Node::Device(dev);
+        View {
+            snapshot,
+            graph,
+            disk: snapshot
+                .device(dev)
+                .and_then(|own| own.disk)
+                .map(Node::Device),
+            pieces: graph.project(&own),
+            own,
         }
-        // One that vanished meanwhile is used by nobody.
-        let Ok(dir) = device_dir(self.root, place.dev) else {
-            return;
-        };
-        let name = name_of(&dir);
-        let direct = self
-            .named_users(place.dev)
-            .into_iter()
-            .chain(holders(&dir))
-            .chain(self.loops_on(place));
-        let direct: Vec<Use> = direct
-            .map(|by| Use {
-                relation: place.relation,
-                of: name.clone(),
-                by,
-            })
-            .collect();
-        self.uses.extend(direct);
-        self.follow_partitions(place, &dir);
-        self.follow_other_paths(place, &dir);
-        self.follow_loop(place, &name);
     }
 
-    fn named_users(&self, dev: DevId) -> Vec<By> {
-        let Snapshot {
-            mounts,
-            swaps,
-            btrfs,
-            writers,
-            exports,
-            ..
-        } = self.snapshot;
-        let image = self.attached(Some(dev)).and_then(|own| own.backing.file);
-        let exports = exports
-            .iter()
-            .filter(|export| export.dev == Some(dev) || image.is_some() && export.file == image);
-        let mounts = mounts.iter().filter(|mount| mount.dev == dev);
-        let swaps = swaps.iter().filter(|&&swap| swap == dev);
-        let btrfs = btrfs.iter().filter(|(member, _)| *member == dev);
-        let writers = writers.iter().filter(|writer| writer.dev == dev);
-        mounts
-            .map(|mount| By::Mount {
-                mount_point: mount.mount_point.clone(),
-                pid: mount.pid,
-            })
-            .chain(swaps.map(|_| By::Swap))
-            .chain(btrfs.map(|(_, uuid)| By::Btrfs { uuid: uuid.clone() }))
-            .chain(exports.map(|export| By::Export {
-                what: export.what.clone(),
-            }))
-            .chain(writers.map(|writer| By::Writer {
-                pid: writer.pid,
-                process: writer.process.clone(),
-            }))
-            .collect()
-    }
-
-    /// Loop devices that are attached to this device, but for the one that was followed down to
-    /// here, and others on parts of the device that it doesn't reach.
-    fn loops_on(&self, place: Place) -> Vec<By> {
-        let upper = self.attached(place.upper_loop);
-        let apart = |found: &LoopUse| {
-            upper.is_some_and(|upper| {
-                upper.backing.block_device == Some(place.dev) && !overlap(found, upper)
-            })
-        };
-        self.snapshot
-            .loops
-            .iter()
-            .filter(|found| found.backing.block_device == Some(place.dev))
-            .filter(|found| Some(found.dev) != place.upper_loop && !apart(found))
-            .map(|found| By::Loop {
-                name: found.name.clone(),
-                file: None,
-            })
-            .collect()
-    }
-
-    fn attached(&self, dev: Option<DevId>) -> Option<&LoopUse> {
-        self.snapshot
-            .loops
-            .iter()
-            .find(|found| Some(found.dev) == dev)
-    }
-
-    fn follow_partitions(&mut self, place: Place, dir: &Path) {
-        if place.with_partitions {
-            for dev in partitions(dir) {
-                self.waiting.push_back(Place {
-                    dev,
-                    relation: match place.relation {
-                        Relation::Itself => Relation::Partition,
-                        other => other,
-                    },
-                    ..place
-                });
+    /// The uses of what can be told by a number: devices, and files that devices lie on.
+    fn named_uses(&self) -> impl Iterator<Item = Use> {
+        let uses = self.snapshot.named_users().into_iter();
+        uses.filter_map(|(node, by)| {
+            let pieces = self.graph.project(&node);
+            let is_above = node != self.own && reaches(&pieces, &self.own);
+            // Of what lies on it, the device that is built on it directly is told.
+            if is_above && !self.is_partition(&node) {
+                return None;
             }
-        }
-        if is_partition(dir)
-            && let Some(dev) = dev_of(disk_dir(dir))
-        {
-            self.waiting.push_back(Place {
-                dev,
-                relation: match place.relation {
-                    Relation::Itself => Relation::WholeDisk,
-                    other => other,
-                },
-                with_partitions: false,
-                upper_loop: place.upper_loop,
-            });
-        }
-    }
-
-    /// Goes from a disk across to others that are the same drive: the LUNs of a SAN by each path, a
-    /// dual-port NVMe drive without multipath. From a partition, to their partitions in its place.
-    fn follow_other_paths(&mut self, place: Place, dir: &Path) {
-        let disk = disk_dir(dir);
-        let disks = &self.snapshot.disks;
-        let Some(own) = disks.iter().find(|found| found.dir == disk) else {
-            return;
-        };
-        let others = disks.iter();
-        let others = others.filter(|other| other.wwid == own.wwid && other.dir != own.dir);
-        for other in others {
-            let devices = match is_partition(dir) {
-                true => partitions_in_place_of(self.root, &other.dir, dir),
-                false => dev_of(&other.dir).into_iter().collect(),
-            };
-            self.waiting.extend(devices.into_iter().map(|dev| Place {
-                dev,
-                relation: match place.relation {
-                    Relation::Lower => Relation::Lower,
-                    _ => Relation::OtherPath,
-                },
-                ..place
-            }));
-        }
-    }
-
-    /// Goes from a loop device down to the block device that it lies on, or across to the other
-    /// loop devices on the same file. What else uses the filesystem that the file lies on is no
-    /// matter: writes reach it through that filesystem.
-    fn follow_loop(&mut self, place: Place, name: &str) {
-        let Some(own) = self.attached(Some(place.dev)).cloned() else {
-            return;
-        };
-        let lower = |dev, upper_loop| Place {
-            dev,
-            relation: Relation::Lower,
-            with_partitions: true,
-            upper_loop,
-        };
-        if let Some(block_device) = own.backing.block_device {
-            self.waiting.push_back(lower(block_device, Some(own.dev)));
-        }
-        let Backing {
-            file: Some(file), ..
-        } = own.backing
-        else {
-            return;
-        };
-        for other in &self.snapshot.loops {
-            let same = other.backing.file == Some(file) && other.dev != own.dev;
-            if same && overlap(other, &own) && !self.seen.contains(&other.dev) {
-                self.uses.push(Use {
-                    relation: place.relation,
-                    of: name.to_owned(),
-                    by: By::Loop {
-                        name: other.name.clone(),
-                        file: Some(own.backing.path.clone()),
-                    },
-                });
-                self.waiting.push_back(lower(other.dev, None));
-            }
-        }
-    }
-}
-
-/// The partitions of a disk that share bytes with a partition of the same drive by another path.
-fn partitions_in_place_of(root: &Root, disk: &Path, partition: &Path) -> Vec<DevId> {
-    let range = |dir: &Path| {
-        let start: u64 = value(dir.join("start"))?;
-        let sectors: u64 = value(dir.join("size"))?;
-        Some((start, start.saturating_add(sectors)))
-    };
-    let own = range(partition);
-    let shares = |dev: &DevId| {
-        let other = device_dir(root, *dev).ok().and_then(|dir| range(&dir));
-        // Where either place is unknown, it may be the same.
-        own.zip(other)
-            .is_none_or(|(own, other)| own.0 < other.1 && other.0 < own.1)
-    };
-    partitions(disk).into_iter().filter(shares).collect()
-}
-
-/// Whether two loop devices on the same backing share bytes of it.
-fn overlap(one: &LoopUse, other: &LoopUse) -> bool {
-    let end = |found: &LoopUse| found.backing.offset_bytes.saturating_add(found.size_bytes);
-    one.backing.offset_bytes < end(other) && other.backing.offset_bytes < end(one)
-}
-
-/// The devices built on a device, and who made them (Documentation/ABI/testing/sysfs-block-dm).
-fn holders(dir: &Path) -> Vec<By> {
-    let holders = dir.join("holders");
-    names(&holders)
-        .into_iter()
-        .map(|name| By::Holder {
-            dm_name: text(holders.join(&name).join("dm/name")),
-            dm_uuid: text(holders.join(&name).join("dm/uuid")),
-            name,
+            self.use_of(&node, &pieces, by)
         })
-        .collect()
+    }
+
+    /// The devices that are built on the same bytes, used or not, but for those that it lies on itself.
+    fn built_uses(&self) -> impl Iterator<Item = Use> {
+        let devices = self.snapshot.devices.iter();
+        // What has no size can't be written: a container of arrays, for one.
+        let built = devices.filter(|device| device.disk.is_none() && device.size_bytes > 0);
+        built.filter_map(|device| {
+            let node = Node::Device(device.dev);
+            (!reaches(&self.pieces, &node)).then(|| self.built_use(device, &node))?
+        })
+    }
+
+    fn built_use(&self, device: &BlockDevice, node: &Node) -> Option<Use> {
+        let pieces = self.graph.project(node);
+        let met = meeting(&self.pieces, &pieces)?;
+        let lower = self.graph.lower(node).map(|map| &map.lower);
+        let lower = lower.filter(|lower| !matches!(lower, Node::Drive(_)));
+        let on: Vec<(Relation, &Node)> = lower
+            .filter(|lower| meeting(&self.pieces, &self.graph.project(lower)).is_some())
+            .map(|lower| (self.relation(lower, &met.0), lower))
+            .collect();
+        let (relation, lower) = on.iter().min_by_key(|(relation, _)| *relation)?;
+        let is_told = match reaches(&pieces, &self.own) {
+            // Of several above each other, the lowest is.
+            true => matches!(relation, Relation::Itself | Relation::Partition),
+            // Maps over one map have one owner, who may keep one for himself: LVM has one over each pool.
+            // Such a one matters if somebody uses it.
+            false => !device.is_dm() || !on.iter().all(|(_, lower)| self.is_lower_map(lower)),
+        };
+        is_told.then(|| Use {
+            relation: *relation,
+            of: self.snapshot.name(lower),
+            by: self.builder(device),
+            place: self.place(&met),
+        })
+    }
+
+    /// A device-mapper device that it lies on.
+    fn is_lower_map(&self, node: &Node) -> bool {
+        let found = self.snapshot.at(node);
+        found.is_some_and(BlockDevice::is_dm) && reaches(&self.pieces, node)
+    }
+
+    fn builder(&self, device: &BlockDevice) -> By {
+        let name = device.name.clone();
+        match self.snapshot.attached(device.dev) {
+            Some(_) => By::Loop { name },
+            // Documentation/ABI/testing/sysfs-block-dm
+            None => By::Holder {
+                name,
+                dm_name: text(device.dir.join("dm/name")),
+                dm_uuid: text(device.dir.join("dm/uuid")),
+            },
+        }
+    }
+
+    fn use_of(&self, node: &Node, pieces: &[Piece], by: By) -> Option<Use> {
+        let met = meeting(&self.pieces, pieces)?;
+        Some(Use {
+            relation: self.relation(node, &met.0),
+            of: self.snapshot.name(node),
+            by,
+            place: self.place(&met),
+        })
+    }
+
+    fn is_partition(&self, node: &Node) -> bool {
+        let disk = self.snapshot.at(node).and_then(|device| device.disk);
+        disk.map(Node::Device).as_ref() == Some(&self.own)
+    }
+
+    /// How a node that has bytes of the device, which are at `met`, is related to it.
+    fn relation(&self, node: &Node, met: &Node) -> Relation {
+        if *node == self.own {
+            Relation::Itself
+        } else if self.is_partition(node) {
+            Relation::Partition
+        } else if self.disk.as_ref() == Some(node) {
+            Relation::WholeDisk
+        } else if let Node::Drive(wwid) = met {
+            let disks = self.snapshot.devices.iter();
+            let sizes = disks.filter(|disk| disk.wwid.as_ref() == Some(wwid));
+            let mut sizes = sizes.map(|disk| disk.size_bytes);
+            let first = sizes.next();
+            match sizes.all(|size| Some(size) == first) {
+                true => Relation::OtherPath,
+                false => Relation::OtherSize,
+            }
+        } else if reaches(&self.pieces, node) {
+            Relation::Lower
+        } else {
+            Relation::Overlap
+        }
+    }
+
+    /// Where they meet, in words.
+    fn place(&self, (node, bytes): &(Node, Range<u64>)) -> Option<String> {
+        let size = self
+            .snapshot
+            .at(node)
+            .map_or(u64::MAX, |found| found.size_bytes);
+        let end = bytes.end.min(size.max(1));
+        if bytes.start == 0 && (*node == self.own || end == u64::MAX) {
+            return None;
+        }
+        let (first, last) = (bytes.start / SECTOR_BYTES, (end - 1) / SECTOR_BYTES);
+        let name = self.snapshot.name(node);
+        Some(format!("sectors {first} to {last} of {name}"))
+    }
+}
+
+fn reaches(pieces: &[Piece], node: &Node) -> bool {
+    pieces.iter().any(|piece| piece.node == *node)
 }
 
 #[cfg(test)]

@@ -16,9 +16,15 @@ impl Machine {
         }
         machine.file("proc/self/mountinfo", "");
         machine.device("sda", "8:0");
-        machine.device("sda/sda1", "8:1");
-        machine.file("sys/devices/sda/sda1/partition", "1");
+        machine.partition("sda/sda1", "8:1", 0);
         machine
+    }
+
+    /// A partition of 2048 sectors.
+    fn partition(&self, place: &str, dev: &str, start: u64) {
+        self.device(place, dev);
+        self.file(&format!("sys/devices/{place}/partition"), "1");
+        self.file(&format!("sys/devices/{place}/start"), &start.to_string());
     }
 
     fn file(&self, path: &str, text: &str) {
@@ -36,6 +42,15 @@ impl Machine {
         symlink(&dir, self.0.path().join("sys/class/block").join(name)).unwrap();
     }
 
+    /// A device-mapper device over others, whose table can't be read here.
+    fn map(&self, name: &str, dev: &str, lower: &[&str]) {
+        self.device(name, dev);
+        self.file(&format!("sys/devices/{name}/dm/name"), name);
+        for lower in lower {
+            self.file(&format!("sys/devices/{name}/slaves/{lower}/dev"), lower);
+        }
+    }
+
     /// A loop device on a file; without a right to ask by ioctl, as here, the path decides.
     fn attach(&self, minor: u32, image: &str, offset_bytes: u64) {
         self.device(&format!("loop{minor}"), &format!("7:{minor}"));
@@ -45,13 +60,16 @@ impl Machine {
         self.file(&format!("{dir}/offset"), &offset_bytes.to_string());
     }
 
-    fn usage(&self, dev: &str) -> Vec<(Relation, String, By)> {
-        let root = Root {
+    fn root(&self) -> Root {
+        Root {
             sys: self.0.path().join("sys"),
             proc: self.0.path().join("proc"),
             dev: self.0.path().join("dev"),
-        };
-        usage(&root, dev.parse().unwrap())
+        }
+    }
+
+    fn usage(&self, dev: &str) -> Vec<(Relation, String, By)> {
+        usage(&self.root(), dev.parse().unwrap())
             .unwrap()
             .uses
             .into_iter()
@@ -117,8 +135,7 @@ fn a_mount_in_another_namespace_names_a_process_there() {
 #[test]
 fn a_whole_disk_in_use_is_a_use_of_its_partition_and_a_sibling_is_not() {
     let machine = Machine::new();
-    machine.device("sda/sda2", "8:2");
-    machine.file("sys/devices/sda/sda2/partition", "2");
+    machine.partition("sda/sda2", "8:2", 2048);
     machine.file(
         "proc/self/mountinfo",
         "1 0 8:0 / /whole rw - ext4 /dev/sda rw\n2 0 8:2 / /two rw - ext4 /dev/sda2 rw\n",
@@ -133,17 +150,10 @@ fn a_whole_disk_in_use_is_a_use_of_its_partition_and_a_sibling_is_not() {
 #[test]
 fn a_use_by_another_path_to_the_same_drive_is_a_use() {
     let machine = Machine::new();
-    for (place, dev, start) in [
-        ("sda/sda2", "8:2", "2048"),
-        ("sdb/sdb1", "8:17", "0"),
-        ("sdb/sdb2", "8:18", "2048"),
-    ] {
-        machine.device(place, dev);
-        machine.file(&format!("sys/devices/{place}/partition"), "x");
-        machine.file(&format!("sys/devices/{place}/start"), start);
-    }
-    machine.file("sys/devices/sda/sda1/start", "0");
     machine.device("sdb", "8:16");
+    machine.partition("sda/sda2", "8:2", 2048);
+    machine.partition("sdb/sdb1", "8:17", 0);
+    machine.partition("sdb/sdb2", "8:18", 2048);
     machine.file(
         "proc/self/mountinfo",
         "1 0 8:18 / /data rw - ext4 /dev/sdb2 rw\n",
@@ -164,6 +174,9 @@ fn a_use_by_another_path_to_the_same_drive_is_a_use() {
     assert_eq!(machine.usage("8:0"), std::slice::from_ref(&there));
     assert_eq!(machine.usage("8:2"), [there]);
     assert_eq!(machine.usage("8:1"), [], "the other partition is free");
+    // A path that was not scanned since the drive grew.
+    machine.file("sys/devices/sdb/size", "9999");
+    assert_eq!(machine.usage("8:2")[0].0, Relation::OtherSize);
 }
 
 #[test]
@@ -173,7 +186,8 @@ fn a_namespace_under_two_numbers_is_one_drive() {
         machine.device(name, dev);
         machine.file(&format!("sys/devices/{name}/wwid"), "eui.0025385b71b0e2a4");
     }
-    machine.file("sys/devices/nvme1n1/holders/md0/dev", "9:0");
+    machine.device("md0", "9:0");
+    machine.file("sys/devices/md0/slaves/nvme1n1/dev", "259:1");
     let uses = machine.usage("259:0");
     assert!(
         matches!(&uses[..], [(Relation::OtherPath, of, By::Holder { .. })] if of == "nvme1n1"),
@@ -189,8 +203,9 @@ fn swap_btrfs_and_holders_are_uses() {
         "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n",
     );
     machine.file("sys/fs/btrfs/uuid-1/devices/sda1/dev", "8:1");
-    machine.file("sys/devices/sda/sda1/holders/dm-0/dm/name", "vg-root");
-    machine.file("sys/devices/sda/sda1/holders/dm-0/dm/uuid", "LVM-abc");
+    machine.map("dm-0", "254:0", &["8:1"]);
+    machine.file("sys/devices/dm-0/dm/name", "vg-root");
+    machine.file("sys/devices/dm-0/dm/uuid", "LVM-abc");
     let uses: Vec<By> = machine
         .usage("8:1")
         .into_iter()
@@ -249,12 +264,28 @@ fn backstores_of_the_scsi_target_are_uses_by_name_number_and_file() {
         image.display()
     );
     machine.file(&format!("{core}/fileio_2/two/info"), &text);
-    for (dev, name, what) in [
-        ("8:0", "sda", "backstore pscsi_0/whole of the SCSI target"),
-        ("8:16", "sdb", "backstore iblock_1/one of the SCSI target"),
-        ("7:0", "loop0", "backstore fileio_2/two of the SCSI target"),
+    let image = image.to_str().unwrap();
+    for (dev, relation, name, what) in [
+        (
+            "8:0",
+            Relation::Itself,
+            "sda",
+            "backstore pscsi_0/whole of the SCSI target",
+        ),
+        (
+            "8:16",
+            Relation::Itself,
+            "sdb",
+            "backstore iblock_1/one of the SCSI target",
+        ),
+        (
+            "7:0",
+            Relation::Lower,
+            image,
+            "backstore fileio_2/two of the SCSI target",
+        ),
     ] {
-        let export = (Relation::Itself, name.into(), exported(what));
+        let export = (relation, name.to_owned(), exported(what));
         assert_eq!(machine.usage(dev), [export], "{dev}");
     }
 }
@@ -262,11 +293,7 @@ fn backstores_of_the_scsi_target_are_uses_by_name_number_and_file() {
 #[test]
 fn a_pid_namespace_of_its_own_hides_processes() {
     let machine = Machine::new();
-    let root = Root {
-        sys: machine.0.path().join("sys"),
-        proc: machine.0.path().join("proc"),
-        dev: machine.0.path().join("dev"),
-    };
+    let root = machine.root();
     let sees_all = || crate::target::sees_all_processes(&root);
     assert!(sees_all(), "a kernel without PID namespaces");
     let link = machine.0.path().join("proc/self/ns/pid");
@@ -290,12 +317,11 @@ fn a_second_loop_on_the_same_file_and_its_mount_are_uses() {
     );
     let uses = machine.usage("7:0");
     assert_eq!(uses.len(), 2, "{uses:?}");
+    let mounted = (Relation::Overlap, "loop1".into(), mount("/x", None));
+    assert_eq!(uses[0], mounted);
     assert!(
-        matches!(&uses[0], (Relation::Itself, _, By::Loop { name, file: Some(_) }) if name == "loop1")
-    );
-    assert_eq!(
-        uses[1],
-        (Relation::Lower, "loop1".into(), mount("/x", None))
+        matches!(&uses[1], (Relation::Lower, of, By::Loop { name }) if name == "loop1" && of.ends_with("image")),
+        "{uses:?}"
     );
 }
 
@@ -307,4 +333,120 @@ fn loops_on_other_parts_of_a_file_are_no_matter() {
     machine.attach(1, "image", 2048 * 512);
     machine.attach(2, "another", 0);
     assert_eq!(machine.usage("7:0"), []);
+}
+
+fn mounted(dev: &str) -> String {
+    format!("1 0 {dev} / /x rw - ext4 /dev/x rw\n")
+}
+
+#[test]
+fn a_partition_that_overlaps_another_one_in_use_is_in_use() {
+    let machine = Machine::new();
+    machine.partition("sda/sda2", "8:2", 2047);
+    machine.partition("sda/sda3", "8:3", 4095);
+    machine.file("proc/self/mountinfo", &mounted("8:2"));
+    let found = usage(&machine.root(), "8:1".parse().unwrap()).unwrap();
+    let [found] = &found.uses[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(found.relation, Relation::Overlap);
+    assert_eq!(found.of, "sda2");
+    assert_eq!(found.place.as_deref(), Some("sectors 2047 to 2047 of sda"));
+    assert_eq!(machine.usage("8:3"), []);
+}
+
+#[test]
+fn a_loop_device_over_what_is_used_below_is_in_use() {
+    let machine = Machine::new();
+    machine.partition("sda/sda2", "8:2", 2048);
+    machine.file("dev/image", "");
+    machine.attach(0, "dev/image", 0);
+    machine.attach(1, "dev/image", 0);
+    machine.map("dm-0", "254:0", &["7:1"]);
+    machine.map("dm-1", "254:1", &["254:0"]);
+    machine.file("proc/self/mountinfo", &mounted("254:1"));
+    let uses = machine.usage("7:0");
+    let of = |name: &str| {
+        uses.iter()
+            .any(|(_, of, by)| of == name && *by == mount("/x", None))
+    };
+    assert!(of("dm-1"), "{uses:?}");
+    // And what the map over the map uses is told of the lowest: by it alone, not by what is above.
+    let uses = machine.usage("7:1");
+    assert!(
+        uses.iter()
+            .any(|(relation, _, by)| *relation == Relation::Itself
+                && matches!(by, By::Holder { name, .. } if name == "dm-0"))
+    );
+    assert!(
+        !uses.iter().any(|(_, of, _)| of == "dm-1" || of == "dm-0"),
+        "{uses:?}"
+    );
+}
+
+#[test]
+fn a_map_that_nobody_uses_beside_another_over_the_same_map_is_no_matter() {
+    let machine = Machine::new();
+    machine.map("dm-0", "254:0", &["8:0"]);
+    machine.map("dm-1", "254:1", &["254:0"]);
+    machine.map("dm-2", "254:2", &["254:0"]);
+    assert_eq!(machine.usage("254:1"), []);
+    machine.file("proc/self/mountinfo", &mounted("254:2"));
+    assert_eq!(
+        machine.usage("254:1"),
+        [(Relation::Overlap, "dm-2".into(), mount("/x", None))]
+    );
+    // Over a disk itself, two maps over the same bytes are nobody's habit.
+    machine.file("proc/self/mountinfo", "");
+    machine.map("dm-3", "254:3", &["8:0"]);
+    let uses = machine.usage("254:3");
+    assert!(
+        matches!(&uses[..], [(Relation::Lower, of, By::Holder { name, .. }), ..] if of == "sda" && name == "dm-0"),
+        "{uses:?}"
+    );
+}
+
+#[test]
+fn a_thread_with_descriptors_of_its_own_may_be_a_writer_and_so_may_be_one_of_the_image() {
+    let machine = Machine::new();
+    let image = machine.0.path().join("dev/image");
+    machine.file("dev/image", "");
+    machine.attach(0, "dev/image", 0);
+    machine.file("proc/77/comm", "writer");
+    machine.file("proc/77/task/77/comm", "writer");
+    let table = "proc/77/task/78";
+    machine.file(&format!("{table}/fdinfo/3"), "flags:\t0100002\n");
+    fs::create_dir_all(machine.0.path().join(table).join("fd")).unwrap();
+    symlink(&image, machine.0.path().join(table).join("fd/3")).unwrap();
+    let writer = By::Writer {
+        pid: 77,
+        process: "writer".into(),
+    };
+    let path = image.to_str().unwrap().to_owned();
+    assert_eq!(machine.usage("7:0"), [(Relation::Lower, path, writer)]);
+}
+
+#[test]
+fn arrays_in_one_container_have_each_their_part_of_its_members() {
+    let machine = Machine::new();
+    let array = |name: &str, dev: &str, offset: u64| {
+        machine.device(name, dev);
+        let md = format!("sys/devices/{name}/md");
+        machine.file(&format!("{md}/metadata_version"), "external:/md127/0");
+        machine.file(&format!("{md}/dev-sda/offset"), &offset.to_string());
+        machine.file(&format!("{md}/dev-sda/size"), "512");
+        machine.file(&format!("{md}/dev-sda/block/dev"), "8:0");
+        machine.file(&format!("sys/devices/{name}/slaves/sda/dev"), "8:0");
+    };
+    array("md124", "9:124", 0);
+    array("md125", "9:125", 1024);
+    machine.file("proc/self/mountinfo", &mounted("9:124"));
+    assert_eq!(machine.usage("9:125"), []);
+    assert_eq!(machine.usage("9:124").len(), 1);
+    array("md126", "9:126", 1023);
+    let uses = machine.usage("9:126");
+    assert!(
+        uses.contains(&(Relation::Overlap, "md124".into(), mount("/x", None))),
+        "{uses:?}"
+    );
 }
