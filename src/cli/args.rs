@@ -251,7 +251,7 @@ pub(super) struct AxesArgs {
     /// also empty_flush, which writes nothing [default: o_dsync]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) method: Vec<Method>,
-    /// O_DIRECT: on or off [default: on]
+    /// O_DIRECT: on or off [default: on, and off for the cells where a filesystem refuses it]
     #[arg(long, value_delimiter = ',', value_parser = parse_switch, value_name = "LIST")]
     pub(super) direct: Vec<bool>,
     /// Writes in flight for each job [default: 1]

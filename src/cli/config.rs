@@ -47,6 +47,7 @@ pub(super) fn settings(measure: &Measure, beside: Beside<'_>) -> Result<Settings
     }
     let mut settings = options.settings();
     settings.workload = workload;
+    settings.insists_on_direct = axes.direct.contains(&true);
     if beside.trunc {
         let states = &mut settings.matrix.file_states;
         for state in [FileState::Overwrite, FileState::Trunc] {
@@ -73,6 +74,7 @@ pub(super) fn lab(args: &Lab) -> Result<(LabProfile, Settings), UsageError> {
     typed.workload = workload_options(&args.workload);
     let mut options = typed.over(profile.options.clone());
     let mut settings = options.clone().settings();
+    settings.insists_on_direct = args.measure.axes.direct.contains(&true);
     // Of the time that there is, each variant has its share.
     let count = u32::try_from(profile.variants.len()).unwrap_or(u32::MAX);
     options.budget = Some(settings.budget / count.max(1));

@@ -104,6 +104,7 @@ fn trials(args: &Validate) -> anyhow::Result<Trials> {
             budget,
             rounds,
             min_rounds: rounds.unwrap_or(MIN_ROUNDS),
+            insists_on_direct: false,
             workload: None,
         },
         seed: seed.unwrap_or_else(|| fastrand::u64(..) >> 32),

@@ -177,6 +177,7 @@ impl Builder {
             histogram_v2: encode(&all),
             out_of_range: 0,
             failed: None,
+            buffered: None,
             slices,
             handed: None,
             traced: None,

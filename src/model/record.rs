@@ -160,7 +160,8 @@ pub struct Target {
     pub stack: Vec<DeviceFacts>,
     /// The directory's filesystem.
     pub mount: Option<MountFacts>,
-    /// A directory's writes went through the page cache although O_DIRECT was asked for: why.
+    /// The writes of a directory's workload went through the page cache although O_DIRECT was asked for:
+    /// why. In a record that is older than [`Cell::buffered`], those of its cells.
     pub buffered: Option<String>,
     /// A directory's scratch files are overwritten in place, where the filesystem copies others on write
     /// (`chattr +C`). None where no file told, and in a record that is older than this.
@@ -247,6 +248,9 @@ pub struct Cell {
     pub out_of_range: u64,
     /// Why it stopped being measured before the run's end.
     pub failed: Option<String>,
+    /// Its writes went through the page cache although O_DIRECT was asked for.
+    #[serde(default)]
+    pub buffered: Option<Buffered>,
     /// Each slice.
     pub slices: Vec<Slice>,
     /// What io_uring handed to worker threads in the slices in which that was counted, which are none
@@ -272,11 +276,22 @@ impl Cell {
             histogram_v2: encode(&latency_histogram()),
             out_of_range: 0,
             failed: None,
+            buffered: None,
             slices: Vec::new(),
             handed: None,
             traced: None,
         }
     }
+}
+
+/// What became of O_DIRECT where writes went through the page cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffered {
+    /// Why.
+    pub reason: String,
+    /// The filesystem refused it, so that they were made without; else it took the flag and cached the
+    /// bytes all the same.
+    pub is_refused: bool,
 }
 
 /// Requests that io_uring handed to worker threads.

@@ -3,6 +3,7 @@
 
 pub mod attribute;
 pub mod blockstat;
+pub mod cached;
 mod counter;
 pub mod cpustat;
 pub mod decode;

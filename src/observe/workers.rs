@@ -3,7 +3,7 @@
 
 use super::refused::{self, NoTrace};
 use super::tracefs;
-use crate::sys::perf::Counter;
+use crate::sys::perf::{Counter, Tracepoint};
 use crate::sys::root::Root;
 
 /// Hit whenever io_uring queues a request for a worker (`io_queue_iowq` in io_uring/io_uring.c).
@@ -20,9 +20,11 @@ pub struct Workers(Counter);
 impl Workers {
     /// Starts counting, for the calling thread and the threads that it starts from now on.
     pub fn open(root: &Root) -> Result<Workers, NoTrace> {
-        let id = tracepoint_id(root)?;
-        let counter = Counter::open(id).map_err(|error| refused::uncounted(root, &error))?;
-        Ok(Workers(counter))
+        let id = tracepoint_id(root, TRACEPOINT, "CONFIG_IO_URING")?;
+        let counter = Counter::open(Tracepoint { id, filter: None });
+        counter
+            .map(Workers)
+            .map_err(|error| refused::uncounted(root, &error))
     }
 
     /// Requests handed over since [`Workers::open`]; none where the kernel doesn't say.
@@ -31,13 +33,14 @@ impl Workers {
     }
 }
 
-fn tracepoint_id(root: &Root) -> Result<u64, NoTrace> {
-    let text = tracefs::read(root, TRACEPOINT)
-        .map_err(|why| refused::unreadable(root, TRACEPOINT, "CONFIG_IO_URING", why))?;
+/// The number of a tracepoint that a kernel with `option` has.
+pub(super) fn tracepoint_id(root: &Root, tracepoint: &str, option: &str) -> Result<u64, NoTrace> {
+    let text = tracefs::read(root, tracepoint)
+        .map_err(|why| refused::unreadable(root, tracepoint, option, why))?;
     text.trim().parse().map_err(|_| {
         NoTrace::new(
             format!(
-                "tracefs: {TRACEPOINT}: expected a number, found '{}'",
+                "tracefs: {tracepoint}: expected a number, found '{}'",
                 text.trim()
             ),
             "report this kernel's version",
@@ -76,9 +79,10 @@ mod tests {
             let path = tree.path().join(tracefs).join(TRACEPOINT);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "1234\n").unwrap();
-            assert_eq!(tracepoint_id(&root), Ok(1234));
+            let id = || tracepoint_id(&root, TRACEPOINT, "CONFIG_IO_URING");
+            assert_eq!(id(), Ok(1234));
             fs::write(&path, "what\n").unwrap();
-            let why = tracepoint_id(&root).unwrap_err();
+            let why = id().unwrap_err();
             assert!(why.reason.contains("found 'what'"), "{why}");
         }
     }

@@ -163,6 +163,7 @@ impl Options {
             budget: self.budget.unwrap_or(DEFAULT_BUDGET),
             rounds: self.rounds,
             min_rounds: self.rounds.unwrap_or(MIN_ROUNDS),
+            insists_on_direct: false,
             workload: None,
         }
     }
@@ -183,6 +184,9 @@ pub struct Settings {
     pub rounds: Option<u32>,
     /// Rounds that are made whatever precision and budget say.
     pub min_rounds: u32,
+    /// A cell whose direct writes the filesystem refuses fails, rather than to be measured without
+    /// O_DIRECT.
+    pub insists_on_direct: bool,
     /// What runs over time, in place of the axes.
     pub workload: Option<WorkloadPlan>,
 }

@@ -9,6 +9,7 @@ use crate::model::record::{BaselineKind, Cell, Target};
 use crate::model::units::{digits3, show_bytes, show_ns};
 
 use super::figures::{UNKNOWN, mib_per_s, ratio, spread};
+use super::notes::is_memory;
 use super::view::Study;
 
 /// What the target's measurements say: the gap, or where there is none the cost of a write, and the
@@ -21,7 +22,11 @@ pub(super) fn answers(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Ve
     );
     let alone = || {
         let measured = cells.iter().filter(|cell| cell.latency_ns.is_some());
-        alone(target, typical(measured, |cell| cell.spec.axes.size_bytes)?)
+        alone(
+            study,
+            target,
+            typical(measured, |cell| cell.spec.axes.size_bytes)?,
+        )
     };
     let penalties = study.penalties.iter();
     let penalty = typical(
@@ -52,32 +57,52 @@ fn of_gap(study: &Study<'_>, target: &Target, gap: &Gap) -> Option<String> {
         _ => "on the raw device",
     };
     Some(format!(
-        "{} {} {}: median {} {on}, {} through {}: {}",
+        "{} {} {}{}: median {} {on}, {} through {}: {}{}",
         show_bytes(gap.size_bytes),
         gap.method,
         gap.file_state,
+        buffered(study, file),
         median(raw)?,
         median(file)?,
         filesystem(target),
         verdict(gap.throughput_ratio?, ["raw", "file"]),
+        of_memory(study, file),
     ))
 }
 
-fn alone(target: &Target, cell: &Cell) -> Option<String> {
+/// Behind the conditions of writes that went through the page cache.
+fn buffered(study: &Study<'_>, cell: &Cell) -> &'static str {
+    match study.is_buffered(cell) {
+        true => " buffered",
+        false => "",
+    }
+}
+
+/// Behind figures that say nothing of the device.
+fn of_memory(study: &Study<'_>, cell: &Cell) -> &'static str {
+    match is_memory(study, cell) {
+        true => "; without a sync, the speed of memory and not of the device",
+        false => "",
+    }
+}
+
+fn alone(study: &Study<'_>, target: &Target, cell: &Cell) -> Option<String> {
     let state = cell.spec.file_state;
     let sure = cell_spread(cell);
     let sure = sure.map_or_else(String::new, |sure| format!(" {}", spread(Some(sure))));
     Some(format!(
-        "{} {}{}: median {}, {} MiB/s{sure} {}",
+        "{} {}{}{}: median {}, {} MiB/s{sure} {}{}",
         show_bytes(cell.spec.axes.size_bytes),
         cell.spec.axes.method,
         state.map_or_else(String::new, |state| format!(" {state}")),
+        buffered(study, cell),
         median(cell)?,
         mib_per_s(cell.throughput_bytes_per_s?),
         match state {
             Some(_) => format!("through {}", filesystem(target)),
             None => format!("on {}", target.path),
         },
+        of_memory(study, cell),
     ))
 }
 

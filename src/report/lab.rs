@@ -9,6 +9,7 @@ use crate::model::units::{digits3, show_bytes};
 use crate::model::variant::{Lab, Variant};
 
 use super::figures::{UNKNOWN, mib_per_s, ratio, things};
+use super::notes;
 use super::tables;
 use super::timeline;
 use super::view::{Column, Section, Study, Table};
@@ -293,10 +294,11 @@ fn otherwise(record: &Record) -> Vec<String> {
         let Some(variant) = &target.variant else {
             continue;
         };
-        let buffered = target
-            .buffered
+        let own = record
+            .cells
             .iter()
-            .map(|why| format!("writes were buffered although direct I/O was asked for: {why}"));
+            .filter(|cell| cell.spec.target == target.id);
+        let buffered = notes::buffered(target, &own.collect::<Vec<_>>()).into_iter();
         let is_own = |note: &&Note| note.target.as_ref() == Some(&target.id);
         let notes = record.notes.iter().filter(is_own);
         let fallbacks = notes

@@ -1,8 +1,9 @@
 //! What stands under the tables, and what is said beside them: where the figures come from, and why
 //! one may doubt them. A warning names the flag to try next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::cell::Method;
 use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Target};
 use crate::model::units::{show_amount, show_bytes, show_ns};
 
@@ -22,12 +23,12 @@ pub(super) fn of_target(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> 
         lines.extend(baseline(study, target, cells));
     }
     lines.extend(content(study, target));
-    if let Some(reason) = &target.buffered {
-        lines.push(Line::warning(format!(
-            "writes were buffered although direct I/O was asked for: {reason}; ask for it with \
-             --direct off, or name a directory on another filesystem"
-        )));
-    }
+    lines.extend(buffered(target, cells).into_iter().map(|text| {
+        Line::warning(format!(
+            "{text}; ask for it with --direct off, or name a directory on another filesystem"
+        ))
+    }));
+    lines.extend(in_memory(study, cells));
     lines.extend(imprecise(study, cells));
     let shown = study.sides(cells);
     lines.extend(workers(&shown));
@@ -93,6 +94,47 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     lines.extend(drives::of_run(study.record));
     lines.extend(remarks(study.record, None));
     lines
+}
+
+/// Which of a target's writes were buffered although direct I/O was asked for, and why, a sentence for
+/// each reason.
+pub(super) fn buffered(target: &Target, cells: &[&Cell]) -> Vec<String> {
+    let told = |which: &str, reason: &str| {
+        format!("{which} were buffered although direct I/O was asked for: {reason}")
+    };
+    let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for cell in cells {
+        if let Some(buffered) = &cell.buffered {
+            lost.entry(&buffered.reason)
+                .or_default()
+                .push(&cell.spec.id);
+        }
+    }
+    let asked = cells.iter().filter(|cell| cell.spec.axes.direct).count();
+    let whole = target.buffered.iter().map(|reason| told("writes", reason));
+    let parts = lost.iter().map(|(reason, ids)| match ids.len() == asked {
+        true => told("writes", reason),
+        false => told(&format!("the writes of {}", ids.join(", ")), reason),
+    });
+    whole.chain(parts).collect()
+}
+
+/// Buffered writes that nothing syncs end in memory, and so does what they say.
+fn in_memory(study: &Study<'_>, cells: &[&Cell]) -> Option<Line> {
+    let is_any = study
+        .sides(cells)
+        .into_iter()
+        .any(|cell| is_memory(study, cell));
+    is_any.then(|| {
+        let text = "the rates and latencies of buffered writes without a sync are those of memory: the \
+                    device is written to later; ask for a sync, such as --method o_dsync, or for --direct on";
+        Line::warning(text.to_owned())
+    })
+}
+
+/// What a cell measured is the page cache's speed.
+pub(super) fn is_memory(study: &Study<'_>, cell: &Cell) -> bool {
+    cell.spec.axes.method == Method::None && study.is_buffered(cell)
 }
 
 fn ended(run: &Run, unit: &str) -> String {

@@ -78,11 +78,9 @@ const CLOSED: &str = "max";
 
 /// What the writes were, and not what was asked for.
 fn direct(study: &Study<'_>, cell: &Cell) -> String {
-    let target = study.target(&cell.spec.target);
-    let ignored = target.is_some_and(|target| target.buffered.is_some());
-    match cell.spec.axes.direct && !ignored {
-        true => "direct",
-        false => "buffered",
+    match study.is_buffered(cell) {
+        false => "direct",
+        true => "buffered",
     }
     .to_owned()
 }
@@ -104,12 +102,12 @@ pub(super) struct Varied(Vec<&'static Axis>);
 impl Varied {
     /// Those that differ between the cells of a target, and whether writes were direct, if they
     /// were not although it was asked for.
-    pub(super) fn of(study: &Study<'_>, target: &Target, cells: &[&Cell]) -> Varied {
+    pub(super) fn of(study: &Study<'_>, cells: &[&Cell]) -> Varied {
         let varies = |axis: &&Axis| {
             let mut values = cells.iter().map(|cell| (axis.value)(study, cell));
             let first = values.next();
-            let ignored = axis.name == DIRECT && target.buffered.is_some();
-            ignored || values.any(|value| Some(value) != first)
+            let lost = || cells.iter().any(|cell| study.direct_lost(cell).is_some());
+            (axis.name == DIRECT && lost()) || values.any(|value| Some(value) != first)
         };
         Varied(AXES.iter().filter(varies).collect())
     }

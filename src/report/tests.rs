@@ -4,9 +4,11 @@ use serde_json::Value;
 
 use super::view::view;
 use super::{Style, json, note_text, render, table, warnings};
-use crate::model::cell::FileState;
+use crate::model::cell::{FileState, Method, Role};
 use crate::model::fixture::Builder;
-use crate::model::record::{BaselineKind, Content, Ended, Handed, Level, Note, Record, SCHEMA};
+use crate::model::record::{
+    BaselineKind, Buffered, Content, Ended, Handed, Level, Note, Record, SCHEMA,
+};
 
 fn handed(requests: u64, ops: u64) -> Handed {
     Handed {
@@ -286,6 +288,33 @@ fn buffered_rows_are_labelled_also_beside_direct_ones() {
     let text = text(&record, 160);
     assert!(text.contains("  4K  buffered  "), "{text}");
     assert!(text.contains("  4K  direct    raw"), "{text}");
+}
+
+/// One size is refused, another ignored: each is told with its reason, and only those.
+#[test]
+fn a_cell_that_lost_its_direct_writes_is_labelled_alone() {
+    let mut record = gap_record();
+    let files = |record: &Record| -> Vec<usize> {
+        let cells = record.cells.iter().enumerate();
+        let files = cells.filter(|(_, cell)| cell.spec.role == Role::File);
+        files.map(|(index, _)| index).collect()
+    };
+    let [first, .., last] = files(&record)[..] else {
+        panic!("fewer than two cells of files");
+    };
+    record.cells[first].buffered = Some(Buffered {
+        reason: "refused".to_owned(),
+        is_refused: true,
+    });
+    let told = warnings(&record).join("\n");
+    let (one, other) = (&record.cells[first].spec.id, &record.cells[last].spec.id);
+    let line =
+        format!("the writes of {one} were buffered although direct I/O was asked for: refused");
+    assert!(told.contains(&line) && !told.contains(other), "{told}");
+    assert_eq!(text(&record, 200).matches("  buffered  file").count(), 1);
+    record.cells[first].spec.axes.method = Method::None;
+    let told = warnings(&record).join("\n");
+    assert!(told.contains("are those of memory"), "{told}");
 }
 
 #[test]

@@ -212,6 +212,18 @@ impl<'a> Study<'a> {
         self.record.targets.iter().find(|target| target.id == id)
     }
 
+    /// Why a cell's writes went through the page cache although O_DIRECT was asked for, if they did.
+    pub(super) fn direct_lost(&self, cell: &'a Cell) -> Option<&'a str> {
+        let own = cell.buffered.as_ref().map(|buffered| &buffered.reason);
+        let older = || self.target(&cell.spec.target)?.buffered.as_ref();
+        let lost = own.or_else(older).map(String::as_str);
+        lost.filter(|_| cell.spec.axes.direct)
+    }
+
+    pub(super) fn is_buffered(&self, cell: &'a Cell) -> bool {
+        !cell.spec.axes.direct || self.direct_lost(cell).is_some()
+    }
+
     pub(super) fn cells_of(&self, target: &'a Target) -> Vec<&'a Cell> {
         let own = |cell: &&Cell| cell.spec.target == target.id;
         self.record.cells.iter().filter(own).collect()
@@ -311,7 +323,7 @@ fn sections<'a>(study: &Study<'a>, section: fn(&Study<'a>, &'a Target) -> Sectio
 fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
     let sides = study.sides(&cells);
-    let varied = tables::Varied::of(study, target, &cells);
+    let varied = tables::Varied::of(study, &cells);
     let mut facts = describe::facts(target);
     facts.extend(varied.common(study, &cells));
     Section {
@@ -346,7 +358,7 @@ impl View {
 
 fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     let cells = study.cells_of(target);
-    let varied = tables::Varied::of(study, target, &cells);
+    let varied = tables::Varied::of(study, &cells);
     let mut tables = durability::tables(study);
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));

@@ -4,17 +4,21 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, PosixFadviseAdvice, fallocate, posix_fadvise};
 
 use super::held::HeldFolder;
 use crate::model::cell::{FileState, Method};
+use crate::model::record::Buffered;
+use crate::model::units::show_bytes;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::limits;
+use crate::sys::perf::Counter;
 use crate::sys::residency::cached_pages;
 
 /// Bytes written at a time while a file is laid out.
@@ -160,27 +164,56 @@ impl ScratchFile {
         Ok(file)
     }
 
-    /// Why O_DIRECT writes to this file go through the page cache, if they do: the filesystem
-    /// refuses the flag, or takes it and caches the bytes all the same (ext4 with data=journal,
-    /// btrfs for files with checksums since Linux 6.15). Found by writing one block of
-    /// `unit_bytes` and asking mincore(2) what stayed in memory, since a filesystem that ignores
-    /// the flag doesn't say so.
-    pub fn direct_ignored(&self, unit_bytes: u64) -> io::Result<Option<String>> {
-        let file = match self.open(OFlag::O_RDWR | OFlag::O_DIRECT | OFlag::O_DSYNC) {
-            Ok(file) => file,
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                return Ok(Some("the filesystem refuses O_DIRECT".to_owned()));
-            }
-            Err(error) => return Err(error),
-        };
-        let mut block = Aligned::new(unit_bytes as usize)?;
+    /// What becomes of O_DIRECT where a write of `size_bytes` goes through the page cache: the filesystem
+    /// refuses the flag, or such a write, or takes both and caches the bytes all the same. Found by making
+    /// the first write of a pass, since a filesystem that ignores the flag doesn't say so. Pages that stay
+    /// are seen by mincore(2) (ext4 with data=journal). Those that are dropped behind the write (btrfs, for
+    /// files with checksums, since Linux 6.15) only `inserts` sees, which counts the pages of an inode
+    /// that this thread adds to the cache. None too if that write fails whatever the flag: why, is then
+    /// for the measurement to tell.
+    pub fn try_direct(
+        &self,
+        size_bytes: u64,
+        inserts: &dyn Fn(u64) -> Option<Counter>,
+    ) -> io::Result<Option<Buffered>> {
+        let mut block = Aligned::new(size_bytes as usize)?;
         fastrand::fill(&mut block);
+        let file = self.open_as_is()?;
         // What the layout left in the cache would be mistaken for what this write leaves.
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
-        file.write_all_at(&block, 0)?;
-        let cached = cached_pages(&file, unit_bytes)?;
-        Ok((cached > 0)
-            .then(|| "the filesystem takes O_DIRECT but writes through its cache".to_owned()))
+        let counter = inserts(file.metadata()?.ino());
+        match self.try_write(OFlag::O_DIRECT, &block) {
+            Ok(()) => {}
+            Err(error) => {
+                let errno = error.raw_os_error().map(Errno::from_raw);
+                let is_refused = matches!(errno, Some(Errno::EINVAL | Errno::EOPNOTSUPP))
+                    && self.try_write(OFlag::empty(), &block).is_ok();
+                return Ok(errno.filter(|_| is_refused).map(|errno| Buffered {
+                    reason: format!(
+                        "the filesystem refuses direct writes of {} ({errno})",
+                        show_bytes(size_bytes)
+                    ),
+                    is_refused,
+                }));
+            }
+        }
+        let inserted = counter.and_then(|counter| counter.read().ok());
+        // A whole page, since smaller writes leave no less.
+        let is_cached =
+            inserted.is_some_and(|pages| pages > 0) || cached_pages(&file, size_bytes)? > 0;
+        Ok(is_cached.then(|| Buffered {
+            reason: "the filesystem takes O_DIRECT but writes through its cache".to_owned(),
+            is_refused: false,
+        }))
+    }
+
+    /// The first write of a pass with O_DSYNC and `flags`.
+    fn try_write(&self, flags: OFlag, block: &[u8]) -> io::Result<()> {
+        if self.state == FileState::TruncEach {
+            self.empty()?;
+        }
+        let pass = self.open_pass(flags | OFlag::O_DSYNC)?;
+        pass.file.write_all_at(block, 0)
     }
 }
 

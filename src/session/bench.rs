@@ -78,7 +78,15 @@ impl<'a> Bench<'a> {
             .collect();
         let mut cells = Vec::new();
         for cell in &record.cells {
-            cells.push(plan(record, &targets, &cell.spec)?);
+            let mut plan = plan(record, &targets, &cell.spec)?;
+            if cell
+                .buffered
+                .as_ref()
+                .is_some_and(|buffered| buffered.is_refused)
+            {
+                plan.spec.axes.direct = false;
+            }
+            cells.push(plan);
         }
         record.notes.extend(uncounted);
         let traced_devices = traced::devices(root, record, tracing).context("cannot trace")?;

@@ -1,17 +1,22 @@
 //! From a survey to targets that can be written: scratch files are laid out, grants are taken.
 
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
-use crate::model::record::{BaselineKind, Level, Note, Record};
+use crate::model::record::{self, BaselineKind, Buffered, Record, Target};
+use crate::observe::cached::inserts;
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 
 use super::baseline::{DEVICE, no_baseline};
+use super::lanes::cell_files;
 use super::place::Place;
 use super::room::file_sets;
 use super::survey::{SetupError, Survey};
@@ -43,7 +48,8 @@ pub fn prepare(
         places.push(place);
     }
     for (id, mount) in std::mem::take(&mut survey.mounts) {
-        match prepare_directory(root, &mut survey.record, &id, &mount, state, stop) {
+        let insists = survey.insists_on_direct;
+        match prepare_directory(root, &mut survey.record, &id, &mount, insists, state, stop) {
             Ok(mut made) => places.append(&mut made),
             Err(SetupError::Interrupted) => return Err(SetupError::Interrupted),
             Err(error) if survey.all => {
@@ -111,6 +117,7 @@ fn prepare_directory(
     record: &mut Record,
     id: &str,
     mount: &MountFacts,
+    insists_on_direct: bool,
     state: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<Vec<(String, Place)>, SetupError> {
@@ -135,11 +142,10 @@ fn prepare_directory(
     for (file_state, bytes, files) in file_sets(&specs) {
         scratch.lay_out(file_state, files, bytes, record.run.seed, stop)?;
     }
-    record.targets[index].buffered = ignores_direct(&scratch, &specs, mount)?;
     let first = scratch.all().first();
     let first = first.and_then(|file| file.open_as_is().ok());
     record.targets[index].nocow = first.and_then(|file| ioctl::is_nocow(&file).ok());
-    record.notes.extend(grows_buffered(id, &specs, mount));
+    try_direct(root, record, index, &scratch, insists_on_direct)?;
     let mut places = Vec::new();
     if wants_extents {
         match grant_extents(root, &scratch, mount)? {
@@ -155,63 +161,109 @@ fn prepare_directory(
     Ok(places)
 }
 
-/// Filesystems that write through the page cache whatever the flag, and empty it behind the write, so
-/// that nobody can see it there (nilfs_direct_IO() in fs/nilfs2/inode.c).
-const READS_DIRECT: [&str; 1] = ["nilfs2"];
-
-/// Why direct writes to the scratch files are none, if cells ask for them and they aren't.
-fn ignores_direct(
+/// Has each cell of a directory that asks for direct writes try one, and marks those that were none.
+fn try_direct(
+    root: &Root,
+    record: &mut Record,
+    index: usize,
     scratch: &Scratch,
-    specs: &[CellSpec],
-    mount: &MountFacts,
-) -> Result<Option<String>, SetupError> {
-    let Some(spec) = specs
-        .iter()
-        .filter(|spec| spec.axes.direct)
-        .min_by_key(|s| s.axes.size_bytes)
-    else {
-        return Ok(None);
-    };
-    let Some(file) = scratch.all().first() else {
-        return Ok(None);
-    };
-    let unit_bytes = spec.axes.size_bytes.max(4096).min(file.span_bytes());
-    direct_ignored(file, mount, unit_bytes)
-}
-
-/// FAT and exFAT write directly within a file, and through the page cache where it grows
-/// (fat_direct_IO() in fs/fat/inode.c, exfat_direct_IO() in fs/exfat/inode.c).
-fn grows_buffered(id: &str, specs: &[CellSpec], mount: &MountFacts) -> Option<Note> {
-    let is_fat = matches!(mount.fs_type.as_str(), "exfat" | "vfat" | "msdos");
-    let grows = |spec: &CellSpec| {
-        let state = spec.file_state.unwrap_or(FileState::Overwrite);
-        spec.axes.direct && !matches!(state, FileState::Overwrite | FileState::Unwritten)
-    };
-    (is_fat && specs.iter().any(grows)).then(|| Note {
-        level: Level::Fallback,
-        target: Some(id.to_owned()),
-        text: "writes went through the page cache where a file grew (append, trunc, trunc-each), although \
-               direct I/O was asked for: the filesystem writes directly within a file alone"
-            .to_owned(),
-    })
-}
-
-/// Why direct writes of `unit_bytes` to a file go through the page cache, if they do.
-pub(super) fn direct_ignored(
-    file: &ScratchFile,
-    mount: &MountFacts,
-    unit_bytes: u64,
-) -> Result<Option<String>, SetupError> {
-    let fs_type = mount.fs_type.as_str();
-    if READS_DIRECT.contains(&fs_type) {
-        return Ok(Some(format!("{fs_type} takes O_DIRECT for reads alone")));
+    insists: bool,
+) -> Result<(), SetupError> {
+    let (target, kernel) = (&record.targets[index], &record.host.kernel);
+    let is_ours = |cell: &&mut record::Cell| cell.spec.target == target.id && cell.spec.axes.direct;
+    let mut known = HashMap::new();
+    for cell in record.cells.iter_mut().filter(is_ours) {
+        let spec = &cell.spec;
+        let Some(file) = cell_files(scratch, spec).first().copied() else {
+            continue;
+        };
+        let kind = (spec.file_state, spec.axes.size_bytes);
+        let buffered = match known.entry(kind) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(direct_lost(root, target, kernel, file, kind.1)?),
+        };
+        match buffered {
+            Some(buffered) if buffered.is_refused && insists => {
+                cell.failed = Some(format!(
+                    "{}, and --direct on was asked for; leave it out, or name a directory on another \
+                     filesystem",
+                    buffered.reason
+                ));
+            }
+            other => cell.buffered = other.clone(),
+        }
     }
-    file.direct_ignored(unit_bytes).map_err(|error| {
+    Ok(())
+}
+
+/// What becomes of O_DIRECT where writes of `size_bytes` to a file of a target go through the page cache.
+pub(super) fn direct_lost(
+    root: &Root,
+    target: &Target,
+    kernel: &str,
+    file: &ScratchFile,
+    size_bytes: u64,
+) -> Result<Option<Buffered>, SetupError> {
+    let by_rule = |reason: Option<String>| {
+        let is_refused = false;
+        reason.map(|reason| Buffered { reason, is_refused })
+    };
+    let fs_type = target.mount.as_ref().map_or("", |mount| &mount.fs_type);
+    if let Some(reason) = never_direct(fs_type, file.state()) {
+        return Ok(by_rule(Some(reason)));
+    }
+    let is_seen = Cell::new(false);
+    let inserts = |inode| {
+        let counter = inserts(root, inode);
+        is_seen.set(counter.is_some());
+        counter
+    };
+    let tried = file.try_direct(size_bytes, &inserts).map_err(|error| {
         SetupError::Cannot(format!(
             "cannot try O_DIRECT on {}: {error}",
             file.path().display()
         ))
+    })?;
+    match is_seen.get() {
+        true => Ok(tried),
+        false => Ok(tried.or_else(|| by_rule(unseen(target, kernel)))),
+    }
+}
+
+/// Filesystems that write through the page cache whatever the flag, and empty it behind the write.
+fn never_direct(fs_type: &str, state: FileState) -> Option<String> {
+    let grows = !matches!(state, FileState::Overwrite | FileState::Unwritten);
+    match fs_type {
+        // nilfs_direct_IO() in fs/nilfs2/inode.c
+        "nilfs2" => Some("nilfs2 takes O_DIRECT for reads alone".to_owned()),
+        // fat_direct_IO() in fs/fat/inode.c, exfat_direct_IO() in fs/exfat/inode.c
+        "exfat" | "vfat" | "msdos" if grows => Some(format!(
+            "{fs_type} writes directly within a file alone, not where it grows"
+        )),
+        _ => None,
+    }
+}
+
+/// btrfs buffers direct writes to files with checksums since Linux 6.15 and drops the pages behind them
+/// (btrfs_direct_write() in fs/btrfs/direct-io.c): the rule, for who may not count pages.
+fn unseen(target: &Target, kernel: &str) -> Option<String> {
+    let mount = target.mount.as_ref()?;
+    let has_checksums = target.nocow != Some(true)
+        && !["nodatacow", "nodatasum"]
+            .iter()
+            .any(|off| mount.options.iter().any(|o| o == off));
+    let is_since = version(kernel) >= Some((6, 15));
+    (mount.fs_type == "btrfs" && has_checksums && is_since).then(|| {
+        "btrfs writes files with checksums through its cache since Linux 6.15: a rule, since only root \
+         can see it here"
+            .to_owned()
     })
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// The grant on the blocks of the files that stay where they are, or why there is none.
@@ -243,4 +295,48 @@ pub(super) fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupEr
 fn forget(record: &mut Record, id: &str) {
     record.targets.retain(|target| target.id != id);
     record.cells.retain(|cell| cell.spec.target != id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixture;
+
+    #[test]
+    fn what_cannot_be_seen_of_btrfs_is_told_by_the_rule() {
+        let record = fixture::Builder::new("file")
+            .directory("d0", "/mnt", BaselineKind::None, None)
+            .record;
+        let with = |fs_type: &str, option: &str, nocow| {
+            let mut target = record.targets[0].clone();
+            let mut mount = fixture::mount("/mnt");
+            mount.fs_type = fs_type.to_owned();
+            mount.options = vec!["rw".to_owned(), option.to_owned()];
+            (target.mount, target.nocow) = (Some(mount), nocow);
+            target
+        };
+        let btrfs = with("btrfs", "ssd", Some(false));
+        assert!(unseen(&btrfs, "6.15.0-rc1").is_some());
+        assert!(unseen(&btrfs, "7.0").is_some());
+        assert_eq!(unseen(&btrfs, "6.14.11-arch"), None);
+        assert_eq!(unseen(&with("btrfs", "ssd", Some(true)), "6.18.1"), None);
+        assert_eq!(
+            unseen(&with("btrfs", "nodatasum", Some(false)), "6.18.1"),
+            None
+        );
+        assert_eq!(unseen(&with("ext4", "ssd", Some(false)), "6.18.1"), None);
+    }
+
+    #[test]
+    fn fat_is_direct_within_a_file_alone() {
+        for (state, is_direct) in [
+            (FileState::Overwrite, true),
+            (FileState::Append, false),
+            (FileState::TruncEach, false),
+        ] {
+            assert_eq!(never_direct("vfat", state).is_none(), is_direct);
+            assert_eq!(never_direct("xfs", state), None);
+            assert!(never_direct("nilfs2", state).is_some());
+        }
+    }
 }

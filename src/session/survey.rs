@@ -101,6 +101,7 @@ pub struct Survey {
     /// Directories that fail are told and left out.
     pub(super) all: bool,
     pub(super) overwrite: bool,
+    pub(super) insists_on_direct: bool,
     /// The sequential writes that make a drive steady, where a claim asks for them.
     pub(super) fill: Option<CellSpec>,
     /// What confirms that the device may be discarded.
@@ -246,6 +247,7 @@ impl Survey {
             shares: Shares::default(),
             all: wish.all,
             overwrite: wish.overwrite,
+            insists_on_direct: wish.settings.insists_on_direct,
             fill: None,
             purge: None,
             workloads: Vec::new(),

@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::sys::statvfs::fstatvfs;
+
 use super::journal;
 use super::mountinfo::{self, MountLine};
 use super::sysfs::{dev_of, device_dir, names};
@@ -34,11 +36,13 @@ pub fn mount_of(root: &Root, dir: &Path) -> io::Result<MountFacts> {
         .map_err(told)?;
     let line = line_of(root, dir, &place).map_err(told)?;
     let mut facts = facts_of(root, line);
-    if let Ok(sizes) = nix::sys::statfs::fstatfs(&place) {
-        let block_bytes = u64::try_from(sizes.block_size()).unwrap_or(0);
-        facts.block_bytes = (block_bytes > 0).then_some(block_bytes);
-        facts.size_bytes = sizes.blocks().checked_mul(block_bytes);
-        facts.free_bytes = sizes.blocks_available().checked_mul(block_bytes);
+    if let Ok(sizes) = fstatvfs(&place) {
+        // Counts are in fragments (statvfs(3)). The block, which is 256 times as large on some network and
+        // FUSE filesystems, is the length that they prefer for a transfer.
+        let unit_bytes = sizes.fragment_size();
+        facts.block_bytes = (unit_bytes > 0).then_some(unit_bytes);
+        facts.size_bytes = sizes.blocks().checked_mul(unit_bytes);
+        facts.free_bytes = sizes.blocks_available().checked_mul(unit_bytes);
     }
     facts.journal = journal::journal(root, &facts, dir);
     Ok(facts)

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses its own part of this.
 
 pub mod disturbance;
+pub mod fuse;
 pub mod running;
 pub mod seccomp;
 pub mod throttle;

@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 use crate::session::baseline::{DEVICE, no_baseline};
 use crate::session::counters::{self, Counters};
 use crate::session::place::Place;
-use crate::session::prepare::{cannot_open, direct_ignored, take_device};
+use crate::session::prepare::{cannot_open, direct_lost, take_device};
 use crate::session::survey::{SetupError, Survey};
 use crate::sys::root::Root;
 
@@ -163,11 +163,12 @@ fn ground(
     let mut log_flags = OFlag::O_DSYNC | OFlag::O_DIRECT;
     if let Some(&log) = logs.first() {
         let file = &scratch.all()[log];
-        record.targets[index].buffered = direct_ignored(file, mount, PROBE_BYTES)?;
-        // A filesystem that refuses O_DIRECT is told of like one that ignores it.
-        if file.open_pass(log_flags).is_err() && record.targets[index].buffered.is_some() {
+        let target = &record.targets[index];
+        let lost = direct_lost(root, target, &record.host.kernel, file, PROBE_BYTES)?;
+        if lost.as_ref().is_some_and(|lost| lost.is_refused) {
             log_flags = OFlag::O_DSYNC;
         }
+        record.targets[index].buffered = lost.map(|lost| lost.reason);
     }
     let raw = raw_side(root, record, index, &scratch, &logs, mount)?;
     Ok(Ground {

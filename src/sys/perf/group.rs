@@ -14,7 +14,7 @@ use super::{ANY_PROCESS, Attributes, DISABLED, NO_GROUP, PERF_TYPE_TRACEPOINT, U
 /// The group's events are read together: their number, then each one's count.
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
 
-/// A tracepoint to record.
+/// A tracepoint to count or record.
 #[derive(Clone, Copy, Debug)]
 pub struct Tracepoint<'a> {
     /// From its `format` file in tracefs.
@@ -137,7 +137,7 @@ fn set_output(event: &File, leader: &File) -> io::Result<()> {
     done(unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT, leader.as_raw_fd()) })
 }
 
-fn set_filter(event: &File, filter: &CStr) -> io::Result<()> {
+pub(super) fn set_filter(event: &File, filter: &CStr) -> io::Result<()> {
     // SAFETY: SET_FILTER reads a string up to its zero, which a CStr has, and keeps a copy.
     done(unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER, filter.as_ptr()) })
 }

@@ -82,17 +82,21 @@ fn open(attributes: Attributes, pid: i32, cpu: i32, group: RawFd) -> io::Result<
 pub struct Counter(File);
 
 impl Counter {
-    /// Starts to count the tracepoint `id` (from its `id` file in tracefs) in the calling thread,
-    /// and in the threads and processes that it starts from now on. EACCES or EPERM without
-    /// CAP_PERFMON where `kernel.perf_event_paranoid` is above 1.
-    pub fn open(id: u64) -> io::Result<Counter> {
+    /// Starts to count the hits of a tracepoint in the calling thread, and in the threads and processes
+    /// that it starts from now on. EACCES or EPERM without CAP_PERFMON where
+    /// `kernel.perf_event_paranoid` is above 1.
+    pub fn open(tracepoint: Tracepoint) -> io::Result<Counter> {
         let attributes = Attributes {
             kind: PERF_TYPE_TRACEPOINT,
-            config: id,
+            config: tracepoint.id,
             flags: INHERIT,
             ..Attributes::default()
         };
-        open(attributes, THIS_THREAD, ANY_CPU, NO_GROUP).map(Counter)
+        let event = open(attributes, THIS_THREAD, ANY_CPU, NO_GROUP)?;
+        if let Some(filter) = tracepoint.filter {
+            group::set_filter(&event, filter)?;
+        }
+        Ok(Counter(event))
     }
 
     /// Hits so far.
