@@ -202,7 +202,7 @@ fn nobody_else_sees_the_mounts() {
     ];
     let state = program.state().to_str().unwrap();
     let mut child = program.start(&args);
-    let pid = child.id();
+    let pid = child.measuring();
     let of = |who: &str| fs::read_to_string(format!("/proc/{who}/mountinfo")).unwrap_or_default();
     child.until(|| of(&pid.to_string()).contains(state));
     let mounts = of("self");

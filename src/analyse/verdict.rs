@@ -242,6 +242,10 @@ impl Case<'_> {
             );
         };
         match within(&bound, measured.widened(SURE)) {
+            Some(true) if self.stood_still() > 0 => undecided(format!(
+                "it holds but for {} slices in which the device stood still, which are in no figure",
+                self.stood_still()
+            )),
             Some(true) => (Outcome::Holds, None),
             Some(false) => self.misses(&bound),
             None => undecided(
@@ -249,6 +253,12 @@ impl Case<'_> {
                     .to_owned(),
             ),
         }
+    }
+
+    /// Slices that were left out because of the device.
+    fn stood_still(&self) -> usize {
+        let stalled = self.cell.into_iter().flat_map(|cell| &cell.stalled);
+        stalled.filter(|slice| slice.rescued == 0).count()
     }
 
     /// The bound is not met: that fails the claim, unless it leaves open under which conditions.

@@ -13,6 +13,11 @@ use crate::plan::{MAX_JOBS, MAX_QUEUE_DEPTH};
 
 pub(super) use validate::{TrialControl, Validate};
 
+/// The shortest time after which a run may be said to stall.
+const LEAST_STALL: Duration = Duration::from_secs(5);
+/// And where nobody says how long.
+const STALL: Duration = Duration::from_secs(60);
+
 /// What does a synchronous write cost on the bare device, what through the filesystem, and how big
 /// is the gap?
 #[derive(Debug, Parser)]
@@ -25,7 +30,7 @@ pub(super) use validate::{TrialControl, Validate};
 #[command(after_help = "\
 Exit status: 0 measured; 1 measured, but a cell, a filesystem of a lab or a claim failed, or \
 acknowledged records are missing; 2 usage; 3 the guard refused to write, or a device came into use; 4 this host \
-cannot (no privilege, io_uring blocked, no space); 130 interrupted, with what was measured saved.")]
+cannot (no privilege, io_uring blocked, no space); 5 stalled: nothing completed for as long as --stall; 130 interrupted, with what was measured saved.")]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -88,6 +93,22 @@ pub(super) enum Verb {
     Profiles(Profiles),
     /// Remove what killed runs left
     Clean(Clean),
+}
+
+impl Verb {
+    /// How long what touches devices may wait for them; none for a verb that touches none.
+    pub(super) fn stall(&self) -> Option<Duration> {
+        match self {
+            Verb::Raw(args) => Some(args.measure.control.patience.stall),
+            Verb::File(args) => Some(args.measure.control.patience.stall),
+            Verb::Gap(args) => Some(args.measure.control.patience.stall),
+            Verb::Lab(args) => Some(args.measure.control.patience.stall),
+            Verb::Durability(args) => Some(args.control.patience.stall),
+            Verb::Validate(args) => Some(args.control.patience.stall),
+            Verb::List(_) | Verb::Clean(_) => Some(STALL),
+            Verb::Witness(_) | Verb::Report(_) | Verb::Explain(_) | Verb::Profiles(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -317,9 +338,19 @@ pub(super) struct Control {
     /// the kernel lets us), on (not without), off
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) trace: Trace,
+    #[command(flatten)]
+    pub(super) patience: Patience,
     /// Print the cells and write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// How long to wait for what doesn't answer.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Patience {
+    /// End once nothing completed for this time, with what was measured: 5s at least
+    #[arg(long, value_parser = parse_stall, value_name = "TIME", default_value = "60s")]
+    pub(super) stall: Duration,
 }
 
 /// When to trace.
@@ -390,6 +421,16 @@ pub(super) struct Clean {
     /// Say what there is, and leave it
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// Short of [`LEAST_STALL`], a slow device would be taken for one that hangs, and nobody would see a request
+/// that the kernel lost come back.
+fn parse_stall(text: &str) -> Result<Duration, String> {
+    let stall = parse_duration(text)?;
+    match stall < LEAST_STALL {
+        true => Err("a device may take so long for one write; 5s at least".to_owned()),
+        false => Ok(stall),
+    }
 }
 
 /// A host and a port, which are looked up later.

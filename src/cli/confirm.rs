@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::guard::Confirmations;
 use crate::model::text::plain;
 use crate::session::SetupError;
+use crate::sys::pulse;
 
 use super::args::Writing;
 use super::config::UsageError;
@@ -78,7 +79,9 @@ fn ask(
     let prompt = format!("{act} {name} holds. Type its {what} to go on: ");
     // Not eprint!, which panics where a terminal hung up.
     write!(io::stderr(), "{}", plain(&prompt))?;
+    pulse::rests();
     let answer = read_line(io::stdin(), stop);
+    pulse::does("looking at the device again");
     if answer.is_err() {
         // What comes next begins a line of its own.
         let _ = writeln!(io::stderr());

@@ -7,6 +7,7 @@ use crate::report;
 use crate::scratch;
 use crate::session::{RecordPath, Saver};
 use crate::sys::limits;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::output::Terminal;
@@ -60,6 +61,8 @@ impl<'a> Console<'a> {
         unsaved: Option<anyhow::Error>,
     ) -> anyhow::Result<u8> {
         let terminal = self.terminal;
+        // A reader of what is printed may take its time.
+        pulse::rests();
         tell_own_leftovers(self.root, self.state, terminal);
         let refused = in_use(record, measured)?;
         terminal.print(&report::render(record, &terminal.style()))?;

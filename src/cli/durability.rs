@@ -13,6 +13,7 @@ use crate::model::record::Level;
 use crate::model::units::{parse_bytes, parse_duration, show_bytes};
 use crate::plan;
 use crate::session::{self, Vow};
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::args::{AxesArgs, Control, Measure, Output, Writing, parse_address};
@@ -57,7 +58,7 @@ pub(super) struct ToldArgs {
 }
 
 /// What has no meaning beside `--witness`, which measures nothing.
-const MEASURING: [&str; 11] = [
+const MEASURING: [&str; 12] = [
     "profile",
     "precision",
     "budget",
@@ -65,6 +66,7 @@ const MEASURING: [&str; 11] = [
     "seed",
     "fallback",
     "trace",
+    "stall",
     "dry_run",
     "rpm",
     "program_time",
@@ -134,6 +136,7 @@ pub(super) fn run(root: &Root, args: Durability, terminal: &Terminal) -> anyhow:
     let mut wish = measure::wish("durability", &measure, settings)?;
     wish.durability = Some(args.told.told());
     if let Some(address) = &args.power.witness {
+        pulse::rests();
         let record = session::verify(root, wish, &args.device, address, args.power.run)?;
         return measure::tell(root, &measure, &record, terminal);
     }
@@ -192,6 +195,8 @@ fn promise(
         ))?;
         Ok(())
     };
+    // The witness takes its time, and the power may be cut at any.
+    pulse::rests();
     let acknowledged = promiser.promise(address, (&word, force), &stop, &mut begun)?;
     terminal.print(&format!(
         "{acknowledged} records were acknowledged and promised; no power was cut\n"

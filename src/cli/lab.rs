@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::lab::{self, BuildError, MountPoint, Site, Stack};
-use crate::model::cell::{CellSpec, Role};
+use crate::model::cell::Role;
 use crate::model::record::{Ended, Level, Note, Record};
 use crate::model::variant::{self, Variant};
 use crate::plan::lab::LabProfile;
 use crate::plan::{self, Settings, TargetPlan, WorkloadPlan};
 use crate::session::{
-    self, Bench, Hooks, Pace, Progress, Saver, SetupError, Survey, TimelineProgress, TimelineWatch,
-    Wish,
+    self, Bench, Hooks, Pace, Progress, SetupError, Survey, TimelineProgress, TimelineWatch, Wish,
 };
 use crate::sys::root::Root;
 
@@ -63,9 +62,7 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
         args: &args,
         ground: &ground,
         place: &place,
-        saver: &console.saver,
         stop: &stop,
-        terminal,
         begun: Instant::now(),
         ended: Vec::new(),
     };
@@ -116,9 +113,7 @@ struct Run<'a> {
     args: &'a Lab,
     ground: &'a Ground,
     place: &'a MountPoint,
-    saver: &'a Saver,
     stop: &'a Arc<AtomicBool>,
-    terminal: &'a Terminal,
     begun: Instant,
     /// Why each variant so far ended.
     ended: Vec<Ended>,
@@ -250,12 +245,8 @@ impl Run<'_> {
             min_rounds: measured.run.min_rounds,
             rounds: self.args.measure.control.rounds,
         };
-        let (stop, saver, terminal) = (self.stop, self.saver, self.terminal);
-        let stalled = Box::new(|spec: &CellSpec, over| {
-            measure::tell_stall(&spec.id, over, stop, saver, terminal)
-        });
         let tracing = tracing(&self.args.measure);
-        let mut bench = Bench::new(self.root, &mut measured, places, stop, tracing, stalled)?;
+        let mut bench = Bench::new(self.root, &mut measured, places, self.stop, tracing)?;
         session::run(&mut measured, &mut bench, &pace, hooks)?;
         Ok(measured)
     }
@@ -305,10 +296,6 @@ impl Hooks for OneOfMany<'_, '_> {
 impl TimelineWatch for OneOfMany<'_, '_> {
     fn tick(&mut self, progress: &TimelineProgress<'_>) {
         self.screen.tick(progress);
-    }
-
-    fn stalled(&mut self, what: &str, over: Duration) {
-        self.screen.stalled(what, over);
     }
 
     fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {

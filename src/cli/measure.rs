@@ -3,16 +3,15 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 
-use crate::model::cell::CellSpec;
 use crate::model::record::{Level, Record};
 use crate::plan::{Settings, WorkloadPlan};
 use crate::scratch;
-use crate::session::{self, Bench, Grounds, Pace, Saver, Survey, Tracing, Wish};
+use crate::session::{self, Bench, Grounds, Pace, Survey, Tracing, Wish};
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::args::{File, Gap, Measure, Raw, Trace, Writing};
@@ -22,9 +21,6 @@ use super::console::Console;
 use super::output::Terminal;
 use super::screen::Screen;
 use super::{signals, status};
-
-/// A slice that goes on for this much longer than it may is told.
-const STALL: Duration = Duration::from_secs(10);
 
 pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result<u8> {
     if args.measure.axes.payload.is_some() && !args.writing.overwrite {
@@ -129,6 +125,8 @@ pub(super) fn run(
     let tracing = tracing(measure);
     let json = measure.output.json.as_deref();
     let survey = session::survey(root, wish)?;
+    // Whose devices they are, for whoever watches.
+    pulse::keep(&serde_json::to_vec(&survey.record)?);
     if measure.control.dry_run {
         terminal.print(&cells_text(&survey))?;
         return Ok(status::MEASURED);
@@ -152,11 +150,8 @@ pub(super) fn run(
         min_rounds: record.run.min_rounds,
         rounds,
     };
-    let saver = &console.saver;
-    let stalled =
-        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, &stop, saver, terminal));
-    let mut bench = Bench::new(root, &mut record, places, &stop, tracing, stalled)?;
-    let mut screen = Screen::new(terminal, saver, &stop, &record, rounds);
+    let mut bench = Bench::new(root, &mut record, places, &stop, tracing)?;
+    let mut screen = Screen::new(terminal, &console.saver, &stop, &record, rounds);
     let measured = session::run(&mut record, &mut bench, &pace, &mut screen);
     let unsaved = screen.unsaved();
     drop(bench);
@@ -251,42 +246,6 @@ fn tell_leftovers(root: &Root, state: Option<&Path>, terminal: &Terminal) {
             if left.len() == 1 { "" } else { "s" },
         );
         terminal.say(Level::Warning, &text);
-    }
-}
-
-/// A device that doesn't answer can't be hurried, and a write in flight can't be taken back: so it
-/// is told, and once the user wants to go, what was measured is left saved.
-pub(super) fn tell_stall(
-    what: &str,
-    over: Duration,
-    stop: &AtomicBool,
-    saver: &Saver,
-    terminal: &Terminal,
-) {
-    if over < STALL {
-        return;
-    }
-    if over.as_secs().is_multiple_of(10) {
-        let text = format!(
-            "{what}: nothing completed for {} s; the device may hang, see the kernel's log",
-            over.as_secs(),
-        );
-        terminal.say(Level::Warning, &text);
-    }
-    if stop.load(Ordering::Relaxed) {
-        let kept: Vec<_> = saver
-            .paths()
-            .map(|path| path.display().to_string())
-            .collect();
-        let text = format!(
-            "given up with writes in flight; whole rounds are in {}; run `syncprof clean` once the \
-             device answers",
-            kept.join(", "),
-        );
-        terminal.say(Level::Warning, &text);
-        // Not a return: unwinding would wait for the writes, and remove a file whose blocks they
-        // still reach. The scratch files stay as they are, for `syncprof clean`.
-        std::process::exit(i32::from(status::INTERRUPTED));
     }
 }
 

@@ -17,6 +17,7 @@ mod screen;
 mod signals;
 mod trial;
 mod validate;
+mod watch;
 mod witness;
 
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ mod status {
     pub(super) const REFUSED: u8 = 3;
     /// This host can't do it.
     pub(super) const CANNOT: u8 = 4;
+    /// Nothing completed for as long as was to be waited.
+    pub(super) const STALLED: u8 = 5;
     /// A signal ended it.
     pub(super) const INTERRUPTED: u8 = 130;
 }
@@ -52,13 +55,17 @@ pub fn main() -> ExitCode {
     limits::settle();
     let cli = Cli::parse();
     let terminal = Terminal::new(cli.color, cli.quiet);
-    match dispatch(cli.verb, &terminal) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
+    let stall = cli.verb.stall();
+    let work = || {
+        dispatch(cli.verb, &terminal).unwrap_or_else(|error| {
             terminal.error(&error);
-            ExitCode::from(status_of(&error))
-        }
-    }
+            status_of(&error)
+        })
+    };
+    ExitCode::from(match stall {
+        Some(stall) => watch::watched(stall, &terminal, work),
+        None => work(),
+    })
 }
 
 fn dispatch(verb: Verb, terminal: &Terminal) -> anyhow::Result<u8> {

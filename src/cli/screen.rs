@@ -11,7 +11,6 @@ use crate::model::units::show_bytes;
 use crate::report;
 use crate::session::{Hooks, Progress, Saver, TimelineProgress, TimelineWatch};
 
-use super::measure::tell_stall;
 use super::output::{Terminal, one_line};
 
 /// Steps of the progress bar.
@@ -163,11 +162,6 @@ impl TimelineWatch for Screen<'_> {
             progress.left.as_secs(),
             progress.what
         ));
-    }
-
-    fn stalled(&mut self, what: &str, over: Duration) {
-        self.bar
-            .suspend(|| tell_stall(what, over, self.stop, self.saver, self.terminal));
     }
 
     fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()> {

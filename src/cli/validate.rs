@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use crate::analyse::verdict;
-use crate::model::cell::{CellSpec, Payload};
+use crate::model::cell::Payload;
 use crate::model::record::{Cell, Ended, Record};
 use crate::plan::claims;
 use crate::plan::settings::MIN_ROUNDS;
 use crate::plan::{Matrix, Settings};
 use crate::session::{self, Bench, Course, Pace, Place, SetupError, Survey, Tracing, Trials};
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::args::{TrialControl, Validate};
 use super::config::UsageError;
 use super::confirm;
 use super::console::Console;
-use super::measure::{cells_text, tell_stall, usable_state_folder};
+use super::measure::{cells_text, usable_state_folder};
 use super::output::Terminal;
 use super::trial::Trying;
 use super::{signals, status};
@@ -139,8 +140,6 @@ fn measured(
         rounds,
     );
     purge(&mut record, &places, &trying, stop)?;
-    let stalled =
-        Box::new(|spec: &CellSpec, over| tell_stall(&spec.id, over, stop, saver, terminal));
     let cells = record.cells.len();
     let course = Course {
         pace: Pace {
@@ -155,7 +154,7 @@ fn measured(
     };
     // The cell that fills the drive is the slicer's alone: nothing of it is measured.
     record.cells.extend(fill.map(Cell::new));
-    let bench = Bench::new(root, &mut record, places, stop, Tracing::Off, stalled);
+    let bench = Bench::new(root, &mut record, places, stop, Tracing::Off);
     record.cells.truncate(cells);
     let tried = session::validate(&mut record, &mut bench?, &course, &mut trying);
     let unsaved = trying.unsaved();
@@ -172,6 +171,7 @@ fn purge(
 ) -> anyhow::Result<()> {
     let more = |done_bytes: u64| {
         trying.purging(done_bytes);
+        pulse::beat();
         !stop.load(Ordering::Relaxed)
     };
     for (_, place) in places {

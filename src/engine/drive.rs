@@ -8,6 +8,7 @@ use super::pace::Arrivals;
 use super::port::{Done, Port, Wait};
 use super::spec::Limits;
 use crate::model::sample::{IoFailure, OpTime};
+use crate::sys::pulse;
 use crate::workload::pattern::Cursor;
 
 /// The longest wait for an arrival, so that a signal to stop is heeded soon.
@@ -24,6 +25,8 @@ pub(super) struct Course<'a> {
     pub(super) limits: Limits,
     /// None: closed loop.
     pub(super) arrivals: Option<Arrivals>,
+    /// Nothing is issued any more once this is set, as with `stop`.
+    pub(super) is_over: &'a AtomicBool,
     /// When it starts, on the port's clock.
     pub(super) origin_ns: u64,
 }
@@ -33,6 +36,8 @@ pub(super) struct Course<'a> {
 pub(super) struct Ending {
     /// Arrivals that were due before time ran out were never issued.
     pub(super) left_arrivals: bool,
+    /// The longest time in which something was in flight and nothing completed.
+    pub(super) longest_wait_ns: u64,
 }
 
 /// What is in flight from a slot.
@@ -59,7 +64,8 @@ impl Course<'_> {
             None => now_ns,
             Some(arrivals) => self.origin_ns + arrivals.due_ns(issued),
         };
-        if stop.load(Ordering::Relaxed) || issued >= self.limits.max_ops {
+        let is_over = stop.load(Ordering::Relaxed) || self.is_over.load(Ordering::Relaxed);
+        if is_over || issued >= self.limits.max_ops {
             return Step::End(Ending::default());
         }
         // An arrival past the end is not waited for. One before it is issued, however late it then
@@ -67,7 +73,10 @@ impl Course<'_> {
         let since = |at_ns: u64| at_ns.saturating_sub(self.origin_ns);
         if self.limits.are_over(since(due_ns), since(now_ns), issued) {
             let left_arrivals = self.arrivals.is_some() && since(due_ns) < self.limits.time_ns;
-            return Step::End(Ending { left_arrivals });
+            return Step::End(Ending {
+                left_arrivals,
+                ..Ending::default()
+            });
         }
         if due_ns > now_ns {
             let until_ns = due_ns.min(now_ns + MAX_WAIT_NS);
@@ -93,6 +102,7 @@ pub(super) fn drive<P: Port>(
     let mut ended = None;
     let mut issued = 0;
     let mut now_ns = port.now_ns();
+    let (mut quiet_since_ns, mut longest_wait_ns) = (now_ns, 0);
     loop {
         let mut wait = Wait::Completion;
         while ended.is_none()
@@ -123,6 +133,9 @@ pub(super) fn drive<P: Port>(
             };
             port.push(slot, offset_bytes)?;
             meter.begin(start_ns);
+            if free.len() == flights.len() {
+                quiet_since_ns = now_ns;
+            }
             free.pop();
             flights[slot as usize] = Flight {
                 start_ns,
@@ -133,9 +146,17 @@ pub(super) fn drive<P: Port>(
         if let Some(ending) = ended
             && free.len() == flights.len()
         {
-            return Ok(ending);
+            return Ok(Ending {
+                longest_wait_ns,
+                ..ending
+            });
         }
         now_ns = port.turn(wait, &mut done)?;
+        if !done.is_empty() {
+            longest_wait_ns = longest_wait_ns.max(now_ns.saturating_sub(quiet_since_ns));
+            quiet_since_ns = now_ns;
+            pulse::progress(now_ns);
+        }
         for Done {
             slot,
             at_ns,

@@ -1,11 +1,12 @@
 //! Lets all lanes start together once each is ready, and none if one could not be.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::sys::clock::monotonic_ns;
 
-/// How often the conductor says that it is still waiting.
+/// How often the conductor looks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Where lanes wait for each other, and the conductor for them.
@@ -13,6 +14,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
+    /// No lane is to issue any more.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -42,8 +45,8 @@ impl Gate {
 
     /// Waits until all `lanes` are ready, lets them go (none if one has gone before), then waits
     /// until all have gone. Lanes count from `lead_ns` after the moment when the last is ready.
-    /// Calls `waiting` about every second with the time since the call.
-    pub(super) fn conduct(&self, lanes: usize, lead_ns: u64, waiting: &mut dyn FnMut(Duration)) {
+    /// Calls `look` about every second, and tells the lanes to end once it says no.
+    pub(super) fn conduct(&self, lanes: usize, lead_ns: u64, look: &mut dyn FnMut() -> bool) {
         let since = Instant::now();
         let mut state = self.lock();
         let mut told = Duration::ZERO;
@@ -63,7 +66,9 @@ impl Gate {
                 // Not under the lock: what is called may take its time.
                 drop(state);
                 told = since.elapsed();
-                waiting(told);
+                if !look() {
+                    self.is_over.store(true, Ordering::Relaxed);
+                }
                 state = self.lock();
                 continue;
             }
@@ -81,7 +86,12 @@ impl Gate {
     }
 }
 
-impl Seat<'_> {
+impl<'a> Seat<'a> {
+    /// Whether no lane is to issue any more.
+    pub(super) fn is_over(&self) -> &'a AtomicBool {
+        &self.0.is_over
+    }
+
     /// Tells that this lane is ready and waits for the others. Gives the time from which all
     /// count; none if they are not to start.
     pub(super) fn ready(&self) -> Option<u64> {
@@ -125,7 +135,7 @@ mod tests {
                     scope.spawn(move || seat.ready())
                 })
                 .collect();
-            gate.conduct(3, 0, &mut |_| {});
+            gate.conduct(3, 0, &mut || true);
             lanes.into_iter().map(|lane| lane.join().unwrap()).collect()
         });
         assert!(origins[0].is_some());
@@ -139,24 +149,29 @@ mod tests {
             let seat = gate.seat();
             let lane = scope.spawn(move || seat.ready());
             drop(gate.seat());
-            gate.conduct(2, 0, &mut |_| {});
+            gate.conduct(2, 0, &mut || true);
             lane.join().unwrap()
         });
         assert_eq!(origin, None);
     }
 
     #[test]
-    fn a_long_wait_is_told() {
+    fn what_is_seen_meanwhile_ends_the_lanes() {
         let gate = Gate::default();
-        let mut told = Vec::new();
+        let mut looks = 0;
         thread::scope(|scope| {
             let seat = gate.seat();
             scope.spawn(move || {
                 seat.ready();
-                thread::sleep(TICK + TICK / 4);
+                while !seat.is_over().load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(1));
+                }
             });
-            gate.conduct(1, 0, &mut |since| told.push(since));
+            gate.conduct(1, 0, &mut || {
+                looks += 1;
+                looks < 2
+            });
         });
-        assert!(told.first().is_some_and(|since| *since >= TICK), "{told:?}");
+        assert_eq!(looks, 2);
     }
 }

@@ -20,6 +20,7 @@ use crate::model::sample::JobUse;
 use crate::model::traffic::ProcessCount;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::thread_cpu_ns;
+use crate::sys::pulse;
 use crate::sys::ring::{self, Config, Durability, Memory, SetupError};
 use crate::sys::root::Root;
 use crate::sys::usage;
@@ -61,12 +62,14 @@ impl Job<'_> {
     /// so that none started.
     pub(super) fn work(self) -> Result<Option<Measured>, EngineError> {
         let (begun_ns, begun) = (thread_cpu_ns(), usage::of_thread());
+        pulse::beat();
         let mut measured = self.measured()?;
         if let Some(measured) = &mut measured {
             // Taken last: what it takes to tear the ring down is this thread's work too.
             measured.used.cpu_ns = thread_cpu_ns() - begun_ns;
             measured.used.took = took(begun);
         }
+        pulse::beat();
         Ok(measured)
     }
 
@@ -217,6 +220,7 @@ impl Job<'_> {
             arrivals: spec
                 .rate_per_s
                 .map(|rate| Arrivals::new(rate, self.jobs, self.index)),
+            is_over: self.seat.is_over(),
             origin_ns,
         };
         let ending =
@@ -239,6 +243,8 @@ impl Job<'_> {
                 ..JobUse::default()
             },
             fallbacks,
+            longest_wait_ns: ending.longest_wait_ns,
+            rescued: port.rescued(),
         }))
     }
 

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::model::sample::{IoFailure, JobUse, MAX_NS, MIN_NS, OpTime, Sample, latency_histogram};
+use crate::sys::pulse;
 
 /// The most intervals that are logged: at 100 ms, nearly two hours.
 const MAX_INTERVALS: u64 = 1 << 16;
@@ -101,6 +102,8 @@ pub(super) struct Measured {
     pub(super) meter: Meter,
     pub(super) used: JobUse,
     pub(super) fallbacks: Vec<String>,
+    pub(super) longest_wait_ns: u64,
+    pub(super) rescued: u32,
 }
 
 /// Adds the lanes up. The first error is that of the first lane that has one.
@@ -119,14 +122,22 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
         errors: 0,
         first_error: None,
         fallbacks: Vec::new(),
+        longest_wait_ns: 0,
+        rescued: 0,
     };
     let (mut first_ns, mut last_ns) = (u64::MAX, 0);
     for Measured {
         meter,
         used,
         fallbacks,
+        longest_wait_ns,
+        rescued,
     } in lanes
     {
+        sample.longest_wait_ns = sample.longest_wait_ns.max(longest_wait_ns);
+        sample.rescued += rescued;
+        // Of a thousand jobs, this takes its time.
+        pulse::beat();
         sample.ops += meter.ops;
         sample.bytes += meter.bytes;
         sample.jobs = sample.jobs.plus(&used);
@@ -171,6 +182,8 @@ mod tests {
                 ..JobUse::default()
             },
             fallbacks: vec![fallback.into()],
+            longest_wait_ns: 0,
+            rescued: 0,
         }
     }
 

@@ -24,13 +24,13 @@ mod uring;
 mod tests;
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use gate::Gate;
 use lane::Job;
 
 use crate::model::cell::Method;
 use crate::model::sample::Sample;
+use crate::sys::pulse;
 use crate::sys::ring;
 use crate::sys::root::Root;
 
@@ -54,14 +54,13 @@ pub fn probe(root: &Root) -> Result<(), EngineError> {
 /// what all lanes measured together. A write that fails or is cut short ends its own lane and is
 /// told in the sample.
 ///
-/// Calls `waiting` about every second, with the time since the call, so that a watchdog can tell a
-/// hang.
+/// Calls `look` about every second; once it says no, nothing more is issued.
 pub fn run(
     crew: &mut Crew,
     lanes: Vec<Lane<'_>>,
     spec: &Spec,
     stop: &AtomicBool,
-    waiting: &mut dyn FnMut(Duration),
+    look: &mut dyn FnMut() -> bool,
 ) -> Result<Sample, EngineError> {
     check::check(&lanes, spec)?;
     let jobs = lanes.len();
@@ -79,8 +78,9 @@ pub fn run(
         seat: gate.seat(),
         stop,
     });
-    let conduct = || gate.conduct(jobs, lead_ns, waiting);
+    let conduct = || gate.conduct(jobs, lead_ns, look);
     let results = crew.work(work.collect(), Job::work, conduct)?;
+    pulse::beat();
     let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut sample = meter::merge(results.into_iter().flatten().collect(), spec.interval_ns);
     if spec.method == Method::EmptyFlush {

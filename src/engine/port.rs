@@ -37,4 +37,9 @@ pub(super) trait Port {
     /// Submits what was pushed, waits, and appends what finished to `done`. Gives the time then. A
     /// signal may end the wait early. An error is the engine's own, not a write's.
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<u64>;
+
+    /// How often an operation that the kernel had lost was brought back.
+    fn rescued(&self) -> u32 {
+        0
+    }
 }

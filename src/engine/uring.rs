@@ -110,6 +110,10 @@ impl Port for Uring<'_, '_> {
         self.ring.push(slot, from, self.size_bytes, offset_bytes)
     }
 
+    fn rescued(&self) -> u32 {
+        self.ring.rescued()
+    }
+
     #[inline]
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<u64> {
         match wait {

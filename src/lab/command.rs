@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::sys::process::die_with_parent;
+use crate::sys::pulse;
 
 /// How often a program that runs is looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -36,7 +37,10 @@ pub(super) fn run(words: &[String], stop: &AtomicBool) -> Result<(), CommandErro
     let Some(program) = words.first() else {
         return Ok(());
     };
+    // A big device takes long, and Ctrl-C ends the program.
+    pulse::rests();
     let ended = start(words, stop)?;
+    pulse::does("building a filesystem");
     if ended.status.success() {
         return Ok(());
     }

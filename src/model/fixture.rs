@@ -179,6 +179,7 @@ impl Builder {
             failed: None,
             buffered: None,
             slices,
+            stalled: Vec::new(),
             handed: None,
             traced: None,
         });
@@ -318,6 +319,8 @@ pub(crate) fn slice(
         neighbours: Vec::new(),
         process: None,
         filesystem: None,
+        longest_wait_ns: None,
+        rescued: 0,
     }
 }
 

@@ -142,6 +142,8 @@ pub enum Ended {
     Interrupted,
     /// A device that was written came into use.
     InUse,
+    /// Nothing completed for as long as was to be waited.
+    Stalled,
     /// No cell is left that works.
     Failed,
 }
@@ -253,6 +255,10 @@ pub struct Cell {
     pub buffered: Option<Buffered>,
     /// Each slice.
     pub slices: Vec<Slice>,
+    /// Slices in which the device, or the kernel, stood still: none of `slices`, nor of the totals. See
+    /// `session::rounds` for the rule.
+    #[serde(default)]
+    pub stalled: Vec<Slice>,
     /// What io_uring handed to worker threads in the slices in which that was counted, which are none
     /// of `slices`: counting slows the writes. None where it can't be counted.
     #[serde(default)]
@@ -278,6 +284,7 @@ impl Cell {
             failed: None,
             buffered: None,
             slices: Vec::new(),
+            stalled: Vec::new(),
             handed: None,
             traced: None,
         }
@@ -402,6 +409,13 @@ pub struct Slice {
     /// What the directory's filesystem counted, pauses between passes left out.
     #[serde(default)]
     pub filesystem: Option<FsCount>,
+    /// The longest time in which a job had something in flight and nothing completed; none in a record
+    /// that is older than this.
+    #[serde(default)]
+    pub longest_wait_ns: Option<u64>,
+    /// Operations that the kernel had lost, and that completed once its io_uring workers were woken.
+    #[serde(default)]
+    pub rescued: u32,
 }
 
 impl Slice {
@@ -426,6 +440,8 @@ impl Slice {
             neighbours: Vec::new(),
             process: None,
             filesystem: None,
+            longest_wait_ns: Some(sample.longest_wait_ns),
+            rescued: sample.rescued,
         }
     }
 }

@@ -50,6 +50,10 @@ pub struct Sample {
     pub first_error: Option<IoFailure>,
     /// What the engine had to do without, a sentence each.
     pub fallbacks: Vec<String>,
+    /// The longest time in which a job had something in flight and nothing completed.
+    pub longest_wait_ns: u64,
+    /// Operations that the kernel had lost, and that completed once its workers were woken.
+    pub rescued: u32,
 }
 
 /// What threads of jobs used of the machine.

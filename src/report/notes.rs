@@ -82,7 +82,7 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     lines.push(Line::remark(machine));
     let cut_short = matches!(
         run.ended,
-        Some(Ended::Interrupted | Ended::InUse | Ended::Failed) | None
+        Some(Ended::Interrupted | Ended::InUse | Ended::Stalled | Ended::Failed) | None
     );
     if cut_short && (run.rounds > 0 || is_over_time) {
         let rounds = things(run.rounds as usize, unit);
@@ -149,6 +149,7 @@ fn ended(run: &Run, unit: &str) -> String {
         Some(Ended::Rounds) => format!("the number of {unit}s asked for was reached"),
         Some(Ended::Interrupted) => "interrupted".to_owned(),
         Some(Ended::InUse) => "the device came into use".to_owned(),
+        Some(Ended::Stalled) => "nothing completed any more".to_owned(),
         Some(Ended::Failed) => "nothing was left that works".to_owned(),
         None => "not ended: still running, or killed".to_owned(),
     }

@@ -19,6 +19,7 @@ use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::limits;
 use crate::sys::perf::Counter;
+use crate::sys::pulse;
 use crate::sys::residency::cached_pages;
 
 /// Bytes written at a time while a file is laid out.
@@ -87,6 +88,7 @@ impl ScratchFile {
             let len = (span_bytes - offset_bytes).min(LAYOUT_CHUNK_BYTES as u64) as usize;
             random.fill(&mut chunk[..len]);
             file.write_all_at(&chunk[..len], offset_bytes)?;
+            pulse::beat();
             offset_bytes += len as u64;
         }
         file.sync_all()?;

@@ -12,6 +12,7 @@ use nix::fcntl::OFlag;
 
 use crate::model::cell::FileState;
 use crate::sys::limits;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::file::ScratchFile;
@@ -238,6 +239,7 @@ impl Drop for Entry {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        pulse::undoes(&format!("removing {}", self.folder.path().display()));
         // The owner file last: whatever ends this midway, `syncprof clean` may remove the rest. A
         // folder that can't be removed keeps its entry, so that it tells of it.
         if self.folder.remove(OWNER_FILE).is_err()

@@ -3,13 +3,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context;
 use nix::fcntl::OFlag;
 
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
-use crate::guard::Lookout;
+use crate::guard::{Lookout, Refusal, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
@@ -18,6 +17,7 @@ use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
 use crate::sys::clock;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 use crate::target;
 
@@ -34,9 +34,6 @@ use super::traced::{self, Recorder, TracedSlice, Tracing};
 /// Width of the intervals in which a slice's operations are counted.
 const INTERVAL_NS: u64 = 10_000_000;
 
-/// Told of a slice that doesn't come to an end, with how long it has gone on past its limit.
-pub type Stalled<'a> = Box<dyn FnMut(&CellSpec, Duration) + 'a>;
-
 /// Runs the cells of a record on its real targets.
 pub struct Bench<'a> {
     root: &'a Root,
@@ -50,7 +47,6 @@ pub struct Bench<'a> {
     /// Gives each pass a payload of its own: cells that are compared write the same blocks, and would
     /// else write them with what they hold already.
     payloads: fastrand::Rng,
-    stalled: Stalled<'a>,
     crew: Crew,
 }
 
@@ -62,7 +58,6 @@ impl<'a> Bench<'a> {
         places: Vec<(String, Place)>,
         stop: &'a AtomicBool,
         tracing: Tracing,
-        stalled: Stalled<'a>,
     ) -> anyhow::Result<Bench<'a>> {
         let uncounted = counters::uncounted(root, record);
         let targets: Vec<Target> = places
@@ -100,7 +95,6 @@ impl<'a> Bench<'a> {
             cells,
             traced_devices,
             payloads: fastrand::Rng::with_seed(!record.run.seed),
-            stalled,
             crew: Crew::default(),
         })
     }
@@ -225,7 +219,13 @@ impl<'a> Bench<'a> {
                 .count_handed
                 .then(|| Workers::open(self.root).ok())
                 .flatten(),
-            stalled: &mut *self.stalled,
+            lookout: &mut self.lookout,
+            grants: self
+                .targets
+                .iter()
+                .filter_map(|target| target.place.grant())
+                .collect(),
+            refused: None,
             tally: Tally::default(),
             recorder: recorder.map(|(tracer, scope)| Recorder::new(tracer, scope)),
         };
@@ -343,7 +343,11 @@ struct Driver<'a> {
     observed: Observed<'a>,
     /// Where the requests that are handed to worker threads are counted.
     workers: Option<Workers>,
-    stalled: &'a mut dyn FnMut(&CellSpec, Duration),
+    lookout: &'a mut Lookout,
+    /// What it looks at while a slice runs.
+    grants: Vec<&'a WriteGrant>,
+    /// Somebody uses one of them by now.
+    refused: Option<Refusal>,
     tally: Tally,
     recorder: Option<Recorder<'a>>,
 }
@@ -420,13 +424,20 @@ impl Driver<'_> {
             op_times: self.recorder.as_ref().map_or(0, |_| traced::MAX_OPS),
             null: None,
         };
-        let limit = Duration::from_nanos(left.hard_ns);
-        engine::run(self.crew, lanes, &spec, self.stop, &mut |since| {
-            if let Some(over) = since.checked_sub(limit) {
-                (self.stalled)(self.spec, over);
+        let (lookout, grants, refused) = (&mut *self.lookout, &self.grants, &mut self.refused);
+        let mut look = || {
+            if refused.is_none() {
+                *refused = lookout.look(grants.iter().copied()).err();
             }
-        })
-        .map_err(engine_error)
+            refused.is_none()
+        };
+        pulse::measures(&self.spec.id);
+        let sample = engine::run(self.crew, lanes, &spec, self.stop, &mut look);
+        pulse::does(&self.spec.id);
+        match self.refused.take() {
+            Some(refusal) => Err(SliceError::Fatal(SetupError::from(refusal).into())),
+            None => sample.map_err(engine_error),
+        }
     }
 }
 

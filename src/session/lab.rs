@@ -85,9 +85,10 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
 
 /// Why a lab ended, from why each variant did: what is said of all holds for the least precise.
 pub fn ended(each: &[Ended]) -> Ended {
-    const WORST_FIRST: [Ended; 5] = [
+    const WORST_FIRST: [Ended; 6] = [
         Ended::Interrupted,
         Ended::InUse,
+        Ended::Stalled,
         Ended::Budget,
         Ended::Rounds,
         Ended::Precise,

@@ -1,21 +1,25 @@
 //! Limits on this process that a run would meet on its way, told before anything is made.
 
+use std::time::Duration;
+
 use nix::sys::resource::Resource;
 
-use crate::model::units::show_amount;
-use crate::plan::{Matrix, Sizes};
+use crate::model::units::{show_amount, show_ns};
+use crate::plan::{Matrix, Settings, Sizes};
 use crate::sys::limits;
 
 use super::survey::SetupError;
 
 /// Descriptors that a run has open beside those of its jobs.
 const OPEN_FILES: u64 = 48;
-/// A file and a ring, and one to spare.
-const OPEN_FILES_EACH: u64 = 3;
+/// A file and two rings, and one to spare.
+const OPEN_FILES_EACH: u64 = 4;
 /// What the program takes beside its jobs. Less ended in aborts, which leave scratch files behind.
 const MEMORY_BYTES: u64 = 64 << 20;
 /// A thread's stack, its ring and its histogram.
 const MEMORY_EACH_BYTES: u64 = 4 << 20;
+/// What each job takes in each slice before its first write and after its last: a ring and a histogram.
+const SET_UP_EACH: Duration = Duration::from_millis(1);
 /// Where the sizes are the program's choice, none is larger.
 const LARGEST_BYTES: u64 = 1 << 20;
 
@@ -44,6 +48,22 @@ pub(super) fn check<'m>(matrices: impl Iterator<Item = &'m Matrix>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Refuses more jobs than the fewest rounds of them, and the warm-up, can be set up in the budget.
+pub(super) fn check_time(settings: &Settings) -> Result<(), SetupError> {
+    let jobs = settings.matrix.jobs.iter().copied().max().unwrap_or(1);
+    let least = SET_UP_EACH * jobs * (settings.min_rounds + 1);
+    if settings.rounds.is_some() || settings.workload.is_some() || settings.budget >= least {
+        return Ok(());
+    }
+    Err(SetupError::Usage(format!(
+        "{jobs} jobs take at least {} to set up, for a warm-up and {} rounds, and the budget is {}: ask for \
+         fewer --jobs, or a larger --budget",
+        show_ns(least.as_nanos() as f64),
+        settings.min_rounds,
+        show_ns(settings.budget.as_nanos() as f64),
+    )))
 }
 
 /// The open files and the bytes of memory that a matrix's largest cell takes.

@@ -71,6 +71,8 @@ fn add(sum: &mut Sample, sample: Sample) {
     sum.interval_ops.clear();
     sum.interval_overflow = 0;
     sum.op_times.extend(sample.op_times);
+    sum.longest_wait_ns = sum.longest_wait_ns.max(sample.longest_wait_ns);
+    sum.rescued += sample.rescued;
     sum.errors += sample.errors;
     sum.first_error = sum.first_error.take().or(sample.first_error);
     for fallback in sample.fallbacks {
@@ -108,6 +110,8 @@ mod tests {
             errors: 0,
             first_error: None,
             fallbacks: vec!["without".to_owned()],
+            longest_wait_ns: 0,
+            rescued: 0,
         }
     }
 

@@ -3,8 +3,11 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
@@ -13,6 +16,7 @@ use crate::model::record::{self, BaselineKind, Buffered, Record, Target};
 use crate::observe::cached::inserts;
 use crate::scratch::{Scratch, ScratchError, ScratchFile};
 use crate::sys::ioctl;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::baseline::{DEVICE, no_baseline};
@@ -20,6 +24,9 @@ use super::lanes::cell_files;
 use super::place::Place;
 use super::room::file_sets;
 use super::survey::{SetupError, Survey};
+
+/// Where every filesystem is measured, each gets so long to show that it can be.
+const ANSWER: Duration = Duration::from_secs(4);
 
 impl From<ScratchError> for SetupError {
     fn from(error: ScratchError) -> SetupError {
@@ -48,6 +55,12 @@ pub fn prepare(
         places.push(place);
     }
     for (id, mount) in std::mem::take(&mut survey.mounts) {
+        if survey.all && !answers(root, &survey.record, &id, state) {
+            survey.warn(None, silent(&mount.mount_point));
+            forget(&mut survey.record, &id);
+            forget(&mut survey.record, &format!("{id}.raw"));
+            continue;
+        }
         let insists = survey.insists_on_direct;
         match prepare_directory(root, &mut survey.record, &id, &mount, insists, state, stop) {
             Ok(mut made) => places.append(&mut made),
@@ -66,6 +79,32 @@ pub fn prepare(
         ));
     }
     Ok((survey.record, places))
+}
+
+fn silent(mount_point: &str) -> String {
+    format!(
+        "{mount_point} is left out: a file could not be made and synced in {} s, so its device may hang; see \
+         the kernel's log",
+        ANSWER.as_secs()
+    )
+}
+
+/// Whether a folder can be made and synced in a directory in time. Tried in a thread that nobody waits for:
+/// on a device that hangs, it sleeps in the kernel for good, and the other filesystems are to be measured all
+/// the same. What fails otherwise, the preparation tells.
+fn answers(root: &Root, record: &Record, id: &str, state: Option<&Path>) -> bool {
+    let target = record.targets.iter().find(|target| target.id == id);
+    let Some(directory) = target.map(|target| PathBuf::from(&target.path)) else {
+        return true;
+    };
+    pulse::does(&format!("making a folder in {}", directory.display()));
+    let (root, state) = (root.clone(), state.map(Path::to_owned));
+    let (answer, answered) = mpsc::channel();
+    let tried = thread::Builder::new().spawn(move || {
+        drop(Scratch::create(&root, &directory, state.as_deref()));
+        let _ = answer.send(());
+    });
+    tried.is_err() || answered.recv_timeout(ANSWER) != Err(RecvTimeoutError::Timeout)
 }
 
 /// What the cells and the preconditioning of the device that was named need; none without a cell.
@@ -94,6 +133,7 @@ pub(super) fn take_device(
     // Buffered writes may have any size, and a grant is whole blocks.
     let device = target.stack.first();
     let block_bytes = device.and_then(|device| device.logical_block_bytes);
+    pulse::does(&format!("reading {}", target.path));
     let span_bytes = span_bytes.next_multiple_of(block_bytes.unwrap_or(512).max(1));
     let grant = match (confirmation, &survey.purge) {
         (Some((typed, force)), Some(purge)) if survey.overwrite => {
@@ -102,7 +142,10 @@ pub(super) fn take_device(
         (Some((typed, force)), None) if survey.overwrite => {
             permit.overwrite(span_bytes, typed, force)
         }
-        _ => permit.preserve(span_bytes, &|| !stop.load(Ordering::Relaxed)),
+        _ => permit.preserve(span_bytes, &|| {
+            pulse::beat();
+            !stop.load(Ordering::Relaxed)
+        }),
     };
     if stop.load(Ordering::Relaxed) {
         return Err(SetupError::Interrupted);
@@ -134,6 +177,7 @@ fn prepare_directory(
         .cloned()
         .collect();
     let directory = record.targets[index].path.clone();
+    pulse::does(&format!("laying out files in {directory}"));
     let mut scratch = Scratch::create(root, Path::new(&directory), state)?;
     let wants_extents = record.targets[index]
         .baseline

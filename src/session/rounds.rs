@@ -6,8 +6,9 @@ use hdrhistogram::Histogram;
 
 use crate::model::cell::Axes;
 use crate::model::histogram::encode;
-use crate::model::record::{Ended, Handed, LatencyNs, Note, Record, Slice};
+use crate::model::record::{Ended, Handed, LatencyNs, Level, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
+use crate::model::units::show_ns;
 
 use super::survey::or_in_use;
 use super::traced::{self, Kept, TracedSlice};
@@ -139,6 +140,11 @@ const TRACED_SLICES: u32 = 8;
 const TRACED_NS: u64 = 20_000_000;
 /// No slice goes on for longer, however slow the device.
 pub(super) const HARD_NS: u64 = 5_000_000_000;
+/// In a slice that stood still, nothing completed for at least this long,
+const STALL_NS: u64 = 2_000_000_000;
+/// and for at least so many times as long as the cell's writes usually take. It is told and kept apart:
+/// the figures are those of a device that answers.
+const STALL_TIMES: u64 = 10;
 
 /// What is known of a cell from the slices so far, the warm-up's included.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,6 +153,8 @@ struct Known {
     op_ns: u64,
     /// Time of the last slice that was not measured: opening, preparing, counters.
     overhead_ns: u64,
+    /// The shortest median latency of its slices.
+    typical_ns: Option<u64>,
 }
 
 /// Measures all cells of `record` in rounds until precise, or the pace says so, or a signal comes.
@@ -277,7 +285,13 @@ impl Rounds<'_> {
                 slice.position = position as u32;
                 slice.started_ns = started_ns;
                 slice.histogram_v2 = encode(&outcome.histogram);
-                self.keep(index, slice, &outcome.histogram)?;
+                match self.stall(index, &slice) {
+                    Some(note) => {
+                        self.record.notes.push(note);
+                        self.record.cells[index].stalled.push(slice);
+                    }
+                    None => self.keep(index, slice, &outcome.histogram)?,
+                }
             }
         }
         if round % TRACE_EVERY == 1 && round / TRACE_EVERY < TRACED_SLICES {
@@ -356,7 +370,7 @@ impl Rounds<'_> {
         match self.slicer.slice(cell, ask) {
             Ok(outcome) => {
                 let all_ns = self.slicer.now_ns() - self.begun_ns - started_ns;
-                self.learn(cell, &outcome.slice, all_ns);
+                self.learn(cell, &outcome, all_ns);
                 self.record.cells[cell].failed.clone_from(&outcome.failed);
                 for note in &outcome.notes {
                     if !self.record.notes.contains(note) {
@@ -373,13 +387,48 @@ impl Rounds<'_> {
         }
     }
 
-    /// `slice` took `all_ns`.
-    fn learn(&mut self, index: usize, slice: &Slice, all_ns: u64) {
-        let cell = &self.record.cells[index];
+    /// The slice took `all_ns`.
+    fn learn(&mut self, index: usize, outcome: &Outcome, all_ns: u64) {
+        let (cell, slice) = (&self.record.cells[index], &outcome.slice);
+        // A stall says nothing of how long the next slice must be.
+        let wait_ns = slice.longest_wait_ns.filter(|&wait| wait >= STALL_NS);
+        let busy_ns = slice.elapsed_ns.saturating_sub(wait_ns.unwrap_or(0));
+        let median_ns = (slice.ops > 0).then(|| outcome.histogram.value_at_quantile(0.5));
+        let before_ns = self.known[index].typical_ns;
         self.known[index] = Known {
-            op_ns: (cell.elapsed_ns + slice.elapsed_ns) / (cell.ops + slice.ops).max(1),
+            op_ns: (cell.elapsed_ns + busy_ns) / (cell.ops + slice.ops).max(1),
             overhead_ns: all_ns.saturating_sub(slice.elapsed_ns),
+            typical_ns: before_ns.into_iter().chain(median_ns).min(),
         };
+    }
+
+    /// What is to be told of a slice in which the device or the kernel stood still; none of others.
+    fn stall(&self, index: usize, slice: &Slice) -> Option<Note> {
+        let wait_ns = slice.longest_wait_ns?;
+        let typical_ns = self.known[index].typical_ns?;
+        let is_long = wait_ns >= STALL_NS.max(typical_ns.saturating_mul(STALL_TIMES));
+        let spec = &self.record.cells[index].spec;
+        let who = match slice.rescued {
+            0 if is_long => {
+                "the device, or what is above it, stood still: see the kernel's log of that time"
+            }
+            0 => return None,
+            _ => {
+                "the kernel's io_uring workers had lost a request, as Linux 6.18.11 and later may, and \
+                 completed it once they were woken: this is not the device's doing"
+            }
+        };
+        Some(Note {
+            level: Level::Warning,
+            target: Some(spec.target.clone()),
+            text: format!(
+                "{}: nothing completed for {}, in a slice that began {} into the run and is left out of \
+                 the figures; {who}",
+                spec.id,
+                show_ns(wait_ns as f64),
+                show_ns(slice.started_ns as f64),
+            ),
+        })
     }
 
     /// Adds a slice to its cell and to the cell's totals.

@@ -10,6 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 
 use crate::model::record::Record;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 /// Where a record is kept.
@@ -23,7 +24,8 @@ pub enum RecordPath {
 }
 
 impl RecordPath {
-    fn path(&self) -> &Path {
+    /// The file.
+    pub fn path(&self) -> &Path {
         match self {
             RecordPath::Typed(path) | RecordPath::Own(path) => path,
         }
@@ -48,6 +50,9 @@ impl Saver {
     /// A saver to each of `paths`. Each is tried at once, with the record as it is before the first
     /// round, so that a place that can't be written is told before time is spent on measuring.
     pub fn new(paths: Vec<RecordPath>, record: &Record) -> anyhow::Result<Saver> {
+        for path in &paths {
+            pulse::path(path.path(), matches!(path, RecordPath::Own(_)));
+        }
         let saver = Saver { paths };
         saver.save(record)?;
         Ok(saver)
@@ -62,6 +67,7 @@ impl Saver {
     pub fn save(&self, record: &Record) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(record).context("cannot encode the record")?;
         text.push(b'\n');
+        pulse::keep(&text);
         for path in &self.paths {
             path.replace(&text)
                 .with_context(|| format!("cannot save the record to {}", path.path().display()))?;

@@ -14,6 +14,7 @@ use crate::model::record::{
 use crate::model::timeline::Workload;
 use crate::model::units::show_bytes;
 use crate::plan::{self, Matrix, Settings, TargetPlan, settings::MIN_ROUNDS};
+use crate::sys::pulse;
 use crate::sys::root::Root;
 use crate::target;
 
@@ -114,6 +115,7 @@ pub struct Survey {
 pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
     let mut survey = Survey::begin(root, &mut wish)?;
     if let Some(path) = &wish.device {
+        pulse::does(&format!("looking at {}", path.display()));
         survey.add_device(root, path, &wish)?;
     }
     let directories = match wish.all {
@@ -123,6 +125,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
     survey.shares = Shares::of(root, &directories);
     for (index, directory) in directories.iter().enumerate() {
         let id = format!("d{index}");
+        pulse::does(&format!("looking at {}", directory.display()));
         match survey.add_directory(root, &id, directory, &wish) {
             Err(error) if wish.all => {
                 survey.warn(
@@ -239,6 +242,7 @@ impl Survey {
     pub(super) fn begin(root: &Root, wish: &mut Wish) -> Result<Survey, SetupError> {
         let mut notes = Vec::new();
         limits::check([&wish.settings.matrix].into_iter().chain(&wish.also))?;
+        limits::check_time(&wish.settings)?;
         allow_engines(root, wish, &mut notes)?;
         Ok(Survey {
             record: empty_record(root, wish, notes),

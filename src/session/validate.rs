@@ -84,6 +84,7 @@ fn worse(one: Ended, other: Ended) -> Ended {
         Ended::Failed => 3,
         Ended::Interrupted => 4,
         Ended::InUse => 5,
+        Ended::Stalled => 6,
     };
     if rank(other) > rank(one) { other } else { one }
 }
@@ -316,7 +317,7 @@ impl Hooks for PartHooks<'_> {
 /// A cell of a part that began after so long.
 fn later(cell: &Cell, offset_ns: u64) -> Cell {
     let mut cell = cell.clone();
-    for slice in &mut cell.slices {
+    for slice in cell.slices.iter_mut().chain(&mut cell.stalled) {
         slice.started_ns += offset_ns;
     }
     cell

@@ -14,6 +14,7 @@ pub mod mount;
 pub mod nvme;
 pub mod perf;
 pub mod process;
+pub mod pulse;
 pub mod pwrite;
 pub mod residency;
 pub mod ring;

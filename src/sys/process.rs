@@ -4,6 +4,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
+
 /// The command's process gets SIGKILL when the thread that starts it ends (PR_SET_PDEATHSIG(2const)).
 pub fn die_with_parent(command: &mut Command) {
     let parent = std::process::id() as libc::pid_t;
@@ -30,4 +34,27 @@ pub fn share_descriptors(one: u32, other: u32) -> Option<bool> {
     // SAFETY: kcmp takes numbers only, and changes nothing.
     let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0_u64, 0_u64) };
     (order >= 0).then_some(order == 0)
+}
+
+/// Makes a copy of this process, which gets SIGKILL when this one ends. Gives it here, and none in the
+/// copy. Refused where this process has more than one thread.
+pub fn split() -> io::Result<Option<Pid>> {
+    let parent = getpid();
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1) {
+        return Err(io::Error::other(
+            "a process with several threads can't be copied",
+        ));
+    }
+    // SAFETY: this process has one thread, so that the copy holds no lock of another (fork(2)).
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(Some(child)),
+        ForkResult::Child => {
+            set_pdeathsig(Signal::SIGKILL)?;
+            // A parent that died before that call sends nothing any more.
+            if getppid() != parent {
+                std::process::exit(1);
+            }
+            Ok(None)
+        }
+    }
 }

@@ -18,6 +18,15 @@ use io_uring::{IoUring, opcode, squeue, types};
 pub use setup::{Config, Durability, Memory, SetupError, probe, with_ring};
 
 use super::buffer::Aligned;
+use enter::Waited;
+
+/// After a wait so long, in which nothing completed, a no-op is sent to the kernel's workers. The wait that
+/// submits doesn't say how it ended (io_uring_enter(2)), so it is the next one's that counts.
+pub const QUIET_NS: u64 = 2_000_000_000;
+/// What completes so soon after that no-op was brought back by it: it had been lost.
+const RESCUE_NS: u64 = 250_000_000;
+/// The no-op's user data, which no slot has.
+const NO_OP: u64 = u32::MAX as u64;
 
 /// Marks the completion of a write's sync, beside the slot's number in the user data.
 const IS_SYNC: u64 = 1 << 32;
@@ -64,6 +73,9 @@ pub struct Ring<'a> {
     timed_waits: bool,
     slots: Box<[Slot]>,
     in_flight: u32,
+    /// A no-op was sent since something last completed.
+    is_nudged: bool,
+    rescued: u32,
     fallbacks: Vec<String>,
     /// The descriptor must outlive the ring. The raw pointer keeps the ring in its thread, because
     /// `enter_index` means something in that thread only.
@@ -106,6 +118,11 @@ impl Ring<'_> {
     /// kernels before 5.11.
     pub fn has_timed_waits(&self) -> bool {
         self.timed_waits && !self.polled
+    }
+
+    /// How often an operation that the kernel had lost completed once a no-op was sent after it.
+    pub fn rescued(&self) -> u32 {
+        self.rescued
     }
 
     /// Operations pushed and not yet reaped.
@@ -208,7 +225,8 @@ impl Ring<'_> {
 
     /// Submits what was pushed and waits for `min_complete` completions, no longer than
     /// `timeout_ns`. Returns early, without an error, when a signal arrives or the kernel is short
-    /// of memory for the moment (EAGAIN): call it again.
+    /// of memory for the moment (EAGAIN): call it again. So it does after [`QUIET_NS`] without a
+    /// completion, where no time-out is given.
     #[inline]
     pub fn enter(&mut self, min_complete: u32, timeout_ns: Option<u64>) -> io::Result<()> {
         let (to_submit, wake) = {
@@ -218,7 +236,39 @@ impl Ring<'_> {
         if self.sqpoll && min_complete == 0 && !wake {
             return Ok(());
         }
-        self.call(to_submit, wake, min_complete, timeout_ns)
+        if timeout_ns.is_some() || min_complete == 0 || !self.has_timed_waits() {
+            return self
+                .call(to_submit, wake, min_complete, timeout_ns)
+                .map(drop);
+        }
+        if self.call(to_submit, wake, min_complete, Some(QUIET_NS))? == Waited::InVain {
+            self.nudge()?;
+        }
+        Ok(())
+    }
+
+    /// Nothing completed for long: has a worker of the kernel take a no-op, once, and with it what lies
+    /// in the thread's queue and was taken by none (Linux 6.18.11; entering again, or a signal, doesn't).
+    #[cold]
+    fn nudge(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_nudged, true) {
+            return Ok(());
+        }
+        let no_op = opcode::Nop::new().build();
+        let no_op = no_op.flags(squeue::Flags::ASYNC).user_data(NO_OP);
+        // SAFETY: a no-op refers to no memory and no file.
+        if unsafe { self.ring.submission().push(&no_op) }.is_err() {
+            return Ok(());
+        }
+        let (to_submit, wake) = {
+            let queue = self.ring.submission();
+            (queue.len() as u32, self.sqpoll && queue.need_wakeup())
+        };
+        self.call(to_submit, wake, 2, Some(RESCUE_NS))?;
+        if self.ring.completion().len() > 1 {
+            self.rescued += 1;
+        }
+        Ok(())
     }
 
     /// Writes like [`Ring::push`], and waits for it. Nothing else may be in flight. Gives the bytes that
@@ -256,6 +306,7 @@ impl Ring<'_> {
                 // A sync that the kernel cancelled after it told of its write's failure.
                 continue;
             }
+            self.is_nudged = false;
             let result = entry.result();
             let is_sync = data & IS_SYNC != 0;
             if !is_sync {
@@ -277,6 +328,18 @@ impl Ring<'_> {
     }
 }
 
+impl Ring<'_> {
+    /// Waits for a completion, without giving the kernel anything new but a no-op.
+    fn drain(&mut self) -> io::Result<()> {
+        let timeout_ns = self.has_timed_waits().then_some(QUIET_NS);
+        let waited = self.call(0, false, 1, timeout_ns)?;
+        if waited == Waited::InVain && self.ring.submission().is_empty() {
+            self.nudge()?;
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
         // What the kernel has not taken, it never will: writes that an error or a panic left queued
@@ -288,12 +351,12 @@ impl Drop for Ring<'_> {
             (self.ring.submission().len() / entries) as u32
         };
         // Until the kernel has answered for the others, it may read the memory. There is nothing
-        // else to do than to wait, however long that takes; a time-out is the caller's business.
+        // else to do than to wait, however long that takes.
         while self.in_flight > untaken {
             let waited = if self.sqpoll {
                 self.enter(1, None)
             } else {
-                self.call(0, false, 1, None)
+                self.drain()
             };
             if waited.is_err() {
                 std::thread::sleep(std::time::Duration::from_millis(1));

@@ -48,6 +48,17 @@ impl Running {
         self.until(|| std::fs::read_to_string(path).is_ok_and(|all| all.contains(text)));
     }
 
+    /// The process that measures, which the one that was started watches.
+    pub fn measuring(&mut self) -> u32 {
+        let children = format!("/proc/{0}/task/{0}/children", self.id());
+        let of = || {
+            let pids = std::fs::read_to_string(&children).unwrap_or_default();
+            pids.split(' ').next().and_then(|pid| pid.parse().ok())
+        };
+        self.until(|| of().is_some());
+        of().unwrap()
+    }
+
     pub fn signal(&self, signal: Signal) {
         signal::kill(Pid::from_raw(self.id() as i32), signal).unwrap();
     }

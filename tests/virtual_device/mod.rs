@@ -63,7 +63,7 @@ impl Slicer for Known {
             vec![lane],
             &spec,
             &AtomicBool::new(false),
-            &mut |_| {},
+            &mut || true,
         )
         .map_err(|error| SliceError::Fatal(error.into()))?;
         self.now_ns += sample.elapsed_ns;

@@ -303,3 +303,18 @@ fn it_is_known_when_it_is_judged_or_precise() {
     assert!(are_known(&straddling, &[0], 0.5));
     assert!(are_known(&straddling, &[], 1e-9));
 }
+
+#[test]
+fn a_claim_does_not_hold_on_a_drive_that_stood_still() {
+    let mut record = record(all_said(), at_least(1000.0));
+    assert_eq!(judged(&record).outcome, Outcome::Holds);
+    let mut still = record.cells[0].slices[0].clone();
+    record.cells[0].stalled.push(still.clone());
+    let verdict = judged(&record);
+    assert_eq!(verdict.outcome, Outcome::Undecided);
+    assert!(verdict.reason.unwrap().contains("stood still"));
+    // What the kernel lost is not the drive's.
+    still.rescued = 1;
+    record.cells[0].stalled = vec![still];
+    assert_eq!(judged(&record).outcome, Outcome::Holds);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Output, Writing};
+use super::{Output, Patience, Writing};
 use crate::model::cell::Payload;
 use crate::model::units::{parse_bytes, parse_duration, parse_percent};
 use crate::plan::MAX_QUEUE_DEPTH;
@@ -81,6 +81,8 @@ pub(in crate::cli) struct TrialControl {
     /// Decides the order of cells, random offsets and the payload [default: a new one]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) seed: Option<u64>,
+    #[command(flatten)]
+    pub(in crate::cli) patience: Patience,
     /// Print the cells and write nothing
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,

@@ -77,6 +77,7 @@ fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample)
         queue_depth,
         limits: ops(100),
         arrivals: None,
+        is_over: &AtomicBool::new(false),
         origin_ns: 0,
     };
     let ending = drive(port, course, &AtomicBool::new(false), &mut meter);
@@ -84,6 +85,8 @@ fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample)
         meter,
         used: Default::default(),
         fallbacks: Vec::new(),
+        longest_wait_ns: 0,
+        rescued: 0,
     };
     (ending, merge(vec![measured], 1000))
 }

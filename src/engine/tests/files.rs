@@ -326,7 +326,7 @@ fn one_job_that_cannot_start_ends_the_run_without_a_write() {
         vec![good, bad],
         &spec,
         &AtomicBool::new(false),
-        &mut |_| {},
+        &mut || true,
     )
     .unwrap_err();
     assert!(error.to_string().starts_with("job 1: "), "{error}");

@@ -60,7 +60,7 @@ pub(super) fn go(lanes: Vec<Lane<'_>>, spec: &Spec) -> Sample {
         lanes,
         spec,
         &AtomicBool::new(false),
-        &mut |_| {},
+        &mut || true,
     )
     .unwrap()
 }
@@ -96,7 +96,7 @@ fn what_a_lane_finds_out_is_refused_too() {
             vec![lane],
             &spec,
             &AtomicBool::new(false),
-            &mut |_| {},
+            &mut || true,
         )
         .unwrap_err();
         assert!(error.to_string().contains(why), "{error}");

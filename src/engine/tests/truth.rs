@@ -1,6 +1,7 @@
 //! What is measured, held against known truths on the null engine's virtual clock.
 
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -268,7 +269,7 @@ fn a_stop_before_the_start_measures_nothing() {
         vec![nothing()],
         &spec(),
         &AtomicBool::new(true),
-        &mut |_| {},
+        &mut || true,
     )
     .unwrap();
     assert_eq!((sample.ops, sample.elapsed_ns), (0, 0));
@@ -294,7 +295,7 @@ fn a_stop_ends_an_endless_run_with_what_was_measured() {
             vec![nothing()],
             &endless,
             &stop,
-            &mut |_| {},
+            &mut || true,
         )
         .unwrap()
     });

@@ -42,7 +42,7 @@ pub fn churn(
     course: &Course,
     job: &ChurnJob<'_>,
     stop: &AtomicBool,
-    tick: &mut dyn FnMut(Tick),
+    tick: &mut dyn FnMut(Tick) -> bool,
 ) -> Result<Counted, EngineError> {
     let stage = Stage::new(course, stop);
     let mut filler =
@@ -161,7 +161,7 @@ mod tests {
             payload: Payload::Random,
             seed: 1,
         };
-        churn(&COURSE, &job, &AtomicBool::new(stop), &mut |_| {}).unwrap()
+        churn(&COURSE, &job, &AtomicBool::new(stop), &mut |_| true).unwrap()
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn commits(
     log: &Log<'_>,
     background: Option<&Background<'_>>,
     stop: &AtomicBool,
-    tick: &mut dyn FnMut(Tick),
+    tick: &mut dyn FnMut(Tick) -> bool,
 ) -> Result<Counted, EngineError> {
     if log.offsets.is_empty() {
         return Err(EngineError::Unsupported {

@@ -91,12 +91,12 @@ impl<'a> Stage<'a> {
 pub(super) type Actor<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;
 
 /// Runs each actor in a thread of its own, and gives what they made in their order. Calls `tick` at
-/// the end of each interval, and on until the last actor has ended.
+/// the end of each interval, and on until the last actor has ended; once it says no, nothing more is begun.
 pub(super) fn conduct<T: Send>(
     stage: &Stage<'_>,
     interval_ns: u64,
     actors: Vec<Actor<'_, T>>,
-    tick: &mut dyn FnMut(Tick),
+    tick: &mut dyn FnMut(Tick) -> bool,
 ) -> Result<Vec<T>, EngineError> {
     let (alive, all_gone) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -118,7 +118,11 @@ pub(super) fn conduct<T: Send>(
             }
         }
         drop(alive);
-        tick_on(stage.origin_ns, interval_ns, &all_gone, tick);
+        tick_on(stage.origin_ns, interval_ns, &all_gone, &mut |elapsed| {
+            if !tick(elapsed) {
+                stage.quit();
+            }
+        });
         let joined = threads.into_iter().map(|thread| {
             thread
                 .join()
@@ -178,6 +182,7 @@ mod tests {
         let mut ticks = Vec::new();
         let made = conduct(&stage, COURSE.interval_ns, actors, &mut |tick| {
             ticks.push(tick.elapsed_ns);
+            true
         });
         assert_eq!(made.unwrap(), [1, 2]);
         // However busy the machine: a tick is never early, and never before the one before it.

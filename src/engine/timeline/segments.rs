@@ -50,7 +50,7 @@ pub fn segments(
     course: &Course,
     job: &SegmentsJob<'_>,
     stop: &AtomicBool,
-    tick: &mut dyn FnMut(Tick),
+    tick: &mut dyn FnMut(Tick) -> bool,
 ) -> Result<Counted, EngineError> {
     let stage = Stage::new(course, stop);
     let mut shelf = Shelf::new(job);
@@ -273,7 +273,7 @@ mod tests {
             payload: Payload::Random,
             seed: 1,
         };
-        super::segments(&COURSE, &job, &AtomicBool::new(false), &mut |_| {}).unwrap()
+        super::segments(&COURSE, &job, &AtomicBool::new(false), &mut |_| true).unwrap()
     }
 
     fn names(folder: &Path) -> Vec<String> {

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::model::sample::{MAX_NS, MIN_NS, latency_histogram};
+use crate::sys::pulse;
 
 use super::conduct::Course;
 use super::counted::Failure;
@@ -99,6 +100,7 @@ impl Series {
         bin.ops += 1;
         bin.bytes += op.bytes;
         bin.longest_ns = bin.longest_ns.max(latency_ns);
+        pulse::progress(op.ended_ns);
         if let Some(ops) = self.phase_ops.get_mut(op.phases.1) {
             *ops += 1;
         }

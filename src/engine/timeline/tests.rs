@@ -55,7 +55,7 @@ fn run(log: &Log<'_>, background: Option<&Background<'_>>) -> Counted {
         log,
         background,
         &AtomicBool::new(false),
-        &mut |_| {},
+        &mut |_| true,
     )
     .unwrap()
 }

@@ -16,6 +16,7 @@ struct Device {
     slices: u64,
     /// This slice, from 0, takes that much longer before its first operation.
     stall: (u64, u64),
+    rescued: u32,
     /// This slice fails.
     fails: Option<u64>,
 }
@@ -27,6 +28,7 @@ fn device(op_ns: u64, overhead_ns: u64) -> Device {
         overhead_ns,
         slices: 0,
         stall: (u64::MAX, 0),
+        rescued: 0,
         fails: None,
     }
 }
@@ -49,7 +51,11 @@ impl Slicer for Device {
         };
         let ops = ask.time_ns.div_ceil(self.op_ns).max(ask.min_ops);
         let elapsed_ns = stall_ns + ops * self.op_ns;
-        let slice = slice(0, ops, 4096, elapsed_ns, String::new(), None);
+        let slice = Slice {
+            longest_wait_ns: Some(stall_ns + self.op_ns),
+            rescued: self.rescued,
+            ..slice(0, ops, 4096, elapsed_ns, String::new(), None)
+        };
         self.now_ns += self.overhead_ns + slice.elapsed_ns;
         let mut histogram = latency_histogram();
         histogram.saturating_record_n(self.op_ns, ops);
@@ -146,6 +152,7 @@ fn a_deep_queue_is_filled_and_drained_within_its_slice() {
     // No more than fits eight rounds into the budget.
     let share = slice_ns(
         Known {
+            typical_ns: None,
             op_ns: 5 * MS,
             overhead_ns: MS,
         },
@@ -230,4 +237,49 @@ fn a_signal_keeps_the_slices_of_the_round_that_it_cuts_short() {
     let record = ran(2, &mut device(10 * MS, MS), 1);
     assert_eq!(record.run.ended, Some(Ended::Interrupted));
     assert!(record.cells.iter().all(|cell| cell.slices.is_empty()));
+}
+
+#[test]
+fn a_slice_that_stood_still_is_told_and_kept_apart() {
+    let mut device = device(MS, 0);
+    // After the warm-up and a round.
+    device.stall = (2, 2_500 * MS);
+    let record = ran(1, &mut device, u64::MAX);
+    let cell = &record.cells[0];
+    assert_eq!(cell.stalled.len(), 1);
+    assert_eq!(cell.stalled[0].longest_wait_ns, Some(2_501 * MS));
+    assert!(
+        cell.slices
+            .iter()
+            .all(|slice| slice.round != cell.stalled[0].round)
+    );
+    assert_eq!(cell.iops, Some(1000.0), "of the others");
+    assert_eq!(record.notes.len(), 1);
+    let text = &record.notes[0].text;
+    assert!(
+        text.contains("for 2.50 s") && text.contains("the device"),
+        "{text}"
+    );
+    let after = cell.slices.iter().find(|slice| slice.round == 2).unwrap();
+    assert_eq!(after.ops, 60, "it says nothing of how long slices must be");
+}
+
+#[test]
+fn a_device_that_is_always_slow_does_not_stand_still() {
+    let mut device = device(2_500 * MS, 0);
+    // Four operations more, but less than ten.
+    device.stall = (2, 10_000 * MS);
+    let record = ran(1, &mut device, u64::MAX);
+    assert!(record.cells[0].stalled.is_empty());
+    assert!(record.notes.is_empty());
+}
+
+#[test]
+fn a_lost_request_is_not_the_devices_fault() {
+    let mut device = device(2_500 * MS, 0);
+    device.rescued = 1;
+    let record = ran(1, &mut device, u64::MAX);
+    assert!(record.cells[0].slices.is_empty());
+    let text = &record.notes[0].text;
+    assert!(text.contains("not the device's doing"), "{text}");
 }

@@ -24,7 +24,7 @@ pub(super) struct Drive<'a> {
     pub(super) ground: &'a Ground,
     pub(super) course: &'a Course,
     pub(super) context: &'a Context<'a>,
-    pub(super) tick: &'a mut dyn FnMut(Tick),
+    pub(super) tick: &'a mut dyn FnMut(Tick) -> bool,
 }
 
 /// Runs `side`.

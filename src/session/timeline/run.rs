@@ -9,6 +9,7 @@ use crate::plan::WorkloadPlan;
 use crate::session::survey::{SetupError, or_in_use};
 use crate::session::{counters, drives};
 use crate::sys::clock::monotonic_ns;
+use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::ground::{Ground, Grounds};
@@ -19,9 +20,6 @@ use super::stretch::{Context, stretch};
 pub trait Watch {
     /// An interval is over.
     fn tick(&mut self, progress: &Progress<'_>);
-
-    /// `what` goes on for so long after its end.
-    fn stalled(&mut self, what: &str, over: Duration);
 
     /// A stretch is over; the record is as it would be reported.
     fn after_stretch(&mut self, record: &Record) -> anyhow::Result<()>;
@@ -133,18 +131,25 @@ impl Run<'_> {
         let ground = &self.grounds.grounds[at];
         let what = name(&ground.target, &ground.workload, side);
         let (done, watch) = (self.done, &mut *self.watch);
+        let (lookout, device) = (&mut self.lookout, &self.grounds.device);
+        let mut refused = None;
         let mut told = |into: Duration| {
             let over = done + into.min(duration);
-            match into.checked_sub(duration) {
-                Some(late) if late > Duration::from_secs(1) => watch.stalled(&what, late),
-                _ => watch.tick(&Progress {
-                    what: &what,
-                    share: over.as_secs_f64() / total.as_secs_f64(),
-                    left: total.saturating_sub(over),
-                }),
+            watch.tick(&Progress {
+                what: &what,
+                share: over.as_secs_f64() / total.as_secs_f64(),
+                left: total.saturating_sub(over),
+            });
+            if refused.is_none() {
+                refused = lookout.look(device).err();
             }
+            refused.is_none()
         };
+        pulse::does(&what);
         let timeline = stretch(self.grounds, at, side, duration, &context, &mut told)?;
+        if let Some(refusal) = refused {
+            return Err(SetupError::from(refusal).into());
+        }
         self.done += duration;
         self.grounds.grounds[at].has_failed |= timeline.failed.is_some();
         if timeline.ops > 0 || timeline.failed.is_some() {
@@ -153,8 +158,7 @@ impl Run<'_> {
         self.publish()
     }
 
-    /// Sees whether the device that was named came into use. Not within a stretch, where all that is
-    /// done is measured.
+    /// Sees whether the device that was named came into use.
     fn look(&mut self) -> anyhow::Result<()> {
         let looked = self.lookout.look_now(&self.grounds.device);
         Ok(looked.map_err(SetupError::from)?)

@@ -40,14 +40,14 @@ pub(super) struct Context<'a> {
 }
 
 /// Runs `side` of the workload of the directory at `at` once. Calls `told` at each interval's end
-/// with the time since the stretch's begin.
+/// with the time since the stretch's begin; the stretch ends once it says no.
 pub(super) fn stretch(
     grounds: &Grounds,
     at: usize,
     side: Side,
     duration: Duration,
     context: &Context<'_>,
-    told: &mut dyn FnMut(Duration),
+    told: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<Timeline> {
     let ground = &grounds.grounds[at];
     let (target, counters) = match (side, &ground.raw) {
@@ -73,7 +73,7 @@ pub(super) fn stretch(
         context,
         tick: &mut |tick: Tick| {
             samples.take();
-            told(Duration::from_nanos(tick.elapsed_ns));
+            told(Duration::from_nanos(tick.elapsed_ns))
         },
     };
     let counted = drive(grounds, side, run)?;

@@ -8,6 +8,15 @@ use io_uring::EnterFlags;
 
 use super::Ring;
 
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// By its completions, a signal, or because nothing was to be waited for.
+    Enough,
+    /// By its time-out.
+    InVain,
+}
+
 impl Ring<'_> {
     /// Submits `to_submit` of the queued entries, wakes the kernel's polling thread if told to, and
     /// waits as [`Ring::enter`] says.
@@ -18,7 +27,7 @@ impl Ring<'_> {
         wake: bool,
         min_complete: u32,
         timeout_ns: Option<u64>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Waited> {
         // GETEVENTS also without a minimum: deferred task work and polling happen only then.
         let mut flags = EnterFlags::GETEVENTS;
         if wake {
@@ -61,11 +70,12 @@ impl Ring<'_> {
             )
         };
         if result >= 0 {
-            return Ok(());
+            return Ok(Waited::Enough);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+            Some(libc::ETIME) => Ok(Waited::InVain),
+            Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(Waited::Enough),
             _ => Err(error),
         }
     }

@@ -132,6 +132,8 @@ pub fn with_ring<R>(
         timed_waits: ring.params().is_feature_ext_arg(),
         slots: vec![Slot::default(); config.slots as usize].into_boxed_slice(),
         in_flight: 0,
+        is_nudged: false,
+        rescued: 0,
         fallbacks,
         bound: PhantomData,
         ring,
@@ -167,7 +169,8 @@ fn guard<'a>(memory: Memory<'a>, slots: u32) -> io::Result<Guarded<'a>> {
 /// is Linux 6.1, SINGLE_ISSUER 6.0; older kernels say EINVAL (io_uring_setup(2)).
 fn make(config: &Config<'_>, fallbacks: &mut Vec<String>) -> io::Result<IoUring> {
     let links = matches!(config.durability, Durability::Fdatasync | Durability::Fsync);
-    let entries = config.slots.max(1) * if links { 2 } else { 1 };
+    // And one for the no-op that wakes the kernel's workers.
+    let entries = config.slots.max(1) * if links { 2 } else { 1 } + 1;
     let build = |single_issuer: bool, defer_taskrun: bool| {
         let mut builder = IoUring::builder();
         if single_issuer {
