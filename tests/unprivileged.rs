@@ -164,6 +164,57 @@ fn limits_on_threads_and_on_locked_memory_are_told_with_the_remedy() {
     assert_eq!(fs::read_dir(nobody.data()).unwrap().count(), 0);
 }
 
+/// Options of setpriv(1) for these capabilities.
+fn with(capabilities: &str) -> [&str; 4] {
+    ["--inh-caps", capabilities, "--ambient-caps", capabilities]
+}
+
+/// SECURITY.md says what each verb needs: with that, it does its work, and without, it says what is missing.
+#[test]
+fn each_verb_works_with_the_capabilities_that_it_needs() {
+    needs_root!();
+    let nobody = Nobody::new();
+    let device = Loop::new(16);
+    let before = device.digest();
+    let run = |capabilities: &str, args: &[&str]| {
+        let args = [args, &["--trace", "off"], QUICK].concat();
+        nobody.run_with(
+            &[&["--clear-groups"], &with(capabilities)[..]].concat(),
+            &args,
+        )
+    };
+    let raw = ["raw", device.node()];
+    let sees = "+dac_override,+sys_ptrace";
+    run("+dac_override", &raw)
+        .exits(0)
+        .says("may not look into");
+    let writer = fs::File::options().write(true).open(device.node()).unwrap();
+    run("+dac_override", &raw)
+        .exits(0)
+        .says("may not look into");
+    run(sees, &raw).exits(3).says_one_line("open for writing");
+    drop(writer);
+    let ran = run(sees, &raw).exits(0);
+    assert!(!ran.stderr.contains("may not look into"), "{ran:#?}");
+    let gap = ["gap", "."];
+    let without = run("+dac_override", &gap).exits(0);
+    without.says("CAP_LINUX_IMMUTABLE");
+    let with_flag = run("+dac_override,+linux_immutable", &gap).exits(0);
+    with_flag.prints("raw/file");
+    let profile = nobody.place.path().join("one.toml");
+    let text = "about = 'a'\nquestion = 'q'\n[[matrix]]\nfs = ['ext4']\n[cells]\nsizes = '4k'";
+    fs::write(&profile, text).unwrap();
+    let lab = ["lab", profile.to_str().unwrap(), "--image", "64m"];
+    run("+sys_admin", &lab)
+        .exits(4)
+        .ends_with_error("CAP_DAC_OVERRIDE");
+    run("+sys_admin,+dac_override", &lab)
+        .exits(0)
+        .prints("ext4");
+    assert_eq!(device.digest(), before);
+    assert_eq!(fs::read_dir(nobody.data()).unwrap().count(), 0);
+}
+
 /// Standard error has one line of what the kernel doesn't tell, and it holds these texts.
 #[track_caller]
 fn one_line_of_what_is_missing(ran: &Ran, parts: &[&str]) {
@@ -211,8 +262,7 @@ fn what_a_user_with_some_capabilities_lacks_is_told() {
     let run = |capabilities: &str, memlock: &str| {
         let mut command = Command::new("prlimit");
         command.args([&format!("--memlock={memlock}"), "setpriv"]);
-        let options = ["--inh-caps", capabilities, "--ambient-caps", capabilities];
-        let options = [&["--clear-groups"], &options[..]].concat();
+        let options = [&["--clear-groups"], &with(capabilities)[..]].concat();
         let args = [&["file", "."], QUICK].concat();
         nobody.run_by(command, &options, &args).exits(0)
     };

@@ -268,7 +268,7 @@ fn bad_peers_disturb_nobody() {
     let program = Program::new();
     let witness = Witness::new(&program);
     let call = || TcpStream::connect(&witness.address).unwrap();
-    let _idle: Vec<TcpStream> = (0..100).map(|_| call()).collect();
+    let _idle: Vec<TcpStream> = (0..300).map(|_| call()).collect();
     let begin = br#"{"say":"begin","version":1,"pledge":{"id":"../../etc/passwd"}}"#;
     let find = br#"{"say":"find","version":99,"id":null,"device":null}"#;
     let wrote = br#"{"say":"wrote","sequence":18446744073709551615}"#;

@@ -368,7 +368,8 @@ pub(super) enum Trace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Output {
-    /// Keep the record in this file, instead of below $XDG_STATE_HOME/syncprof
+    /// Keep the record in this file, instead of below $XDG_STATE_HOME/syncprof; - prints it to standard
+    /// output in place of the tables
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 }

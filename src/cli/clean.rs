@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::lab;
+use crate::model::record::Level;
 use crate::model::text::plain;
 use crate::scratch;
 use crate::session::half_saved;
@@ -19,6 +20,7 @@ use super::{config, status};
 pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Result<u8> {
     let state = config::state_folder();
     let found = scratch::find(root, state.as_deref(), &args.directories);
+    let left_alone = scratch::left_alone(root, state.as_deref(), &args.directories, &found);
     let mut status = status::MEASURED;
     for leftover in &found {
         let folder = plain(&leftover.folder().display().to_string());
@@ -30,9 +32,7 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
             Ok(()) => terminal.print(&format!("{folder}: removed\n"))?,
             Err(error) => {
                 status = status::FAILED;
-                terminal.error(&anyhow::anyhow!(
-                    "cannot remove {folder}: {error}; look at what is in it"
-                ));
+                terminal.error(&anyhow::anyhow!("cannot remove {folder}: {error}"));
             }
         }
     }
@@ -53,7 +53,11 @@ pub(super) fn run(root: &Root, args: &Clean, terminal: &Terminal) -> anyhow::Res
     for path in &half {
         remove_or_tell(path, || fs::remove_file(path), args.dry_run, terminal)?;
     }
-    if is_clean && half.is_empty() {
+    for (folder, why) in &left_alone {
+        let text = format!("{} stays: it {why}", folder.display());
+        terminal.say(Level::Warning, &text);
+    }
+    if is_clean && half.is_empty() && left_alone.is_empty() {
         terminal.print("nothing is left of killed runs\n")?;
     }
     Ok(status)

@@ -10,6 +10,7 @@ use clap::Args;
 use crate::model::cell::{EngineKind, Method};
 use crate::model::durability::{Durability as Told, Pledge};
 use crate::model::record::Level;
+use crate::model::text::shell;
 use crate::model::units::{parse_bytes, parse_duration, show_bytes};
 use crate::plan;
 use crate::session::{self, Vow};
@@ -182,12 +183,13 @@ fn promise(
     let accepted = Some(promiser.confirmations());
     let confirmed = confirmation(accepted, Some(&args.writing), &stop)?;
     let (word, force) = confirmed.unwrap_or_default();
-    let device = args.device.display();
+    let device = shell(&args.device.display().to_string());
+    let peer = shell(address);
     let mut begun = |pledge: &Pledge| {
         terminal.print(&format!(
             "run {}: writes {} records with {} to the first {} of {device}, one after the other, and the \
              witness has the first. Cut the power whenever you like; then compare:\n  \
-             syncprof durability {device} --witness {address} --verify\n",
+             syncprof durability {device} --witness {peer} --verify\n",
             pledge.id,
             show_bytes(pledge.record_bytes),
             pledge.method,

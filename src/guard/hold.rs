@@ -1,6 +1,7 @@
 //! Pins the files of a grant while raw writes go to their blocks.
 
 use std::fs::File;
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -111,7 +112,45 @@ fn set(file: &File, immutable: bool) -> Result<(), NoExtents> {
         .map_err(|error| {
             NoExtents::new(
                 format!("cannot {verb} the scratch file's immutable flag: {error}"),
-                "run as root with CAP_LINUX_IMMUTABLE, or compare with a device of its own: --raw",
+                flag_remedy(&error),
             )
         })
+}
+
+fn flag_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "run as root with CAP_LINUX_IMMUTABLE, or compare with a device of its own: --raw"
+        }
+        // Linux says ENOTTY of an ioctl(2) that is unknown, EOPNOTSUPP of a flag.
+        Some(libc::ENOTTY | libc::EOPNOTSUPP) => OTHER_BASELINE,
+        Some(libc::EROFS) => {
+            "the filesystem went read-only: the kernel's log (dmesg) says why; then run `syncprof clean`"
+        }
+        _ => {
+            "the filesystem was shut down, or its device failed: the kernel's log (dmesg) says which; then \
+             run `syncprof clean`"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capability_is_missing_only_where_the_kernel_says_so() {
+        let remedy = |errno| flag_remedy(&io::Error::from_raw_os_error(errno));
+        assert!(remedy(libc::EPERM).contains("CAP_LINUX_IMMUTABLE"));
+        for errno in [
+            libc::EIO,
+            libc::EROFS,
+            libc::ENOTTY,
+            libc::ENODEV,
+            libc::ENOSPC,
+        ] {
+            assert!(!remedy(errno).contains("CAP_"), "{errno}");
+        }
+        assert!(remedy(libc::EIO).contains("dmesg"));
+    }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use nix::fcntl::OFlag;
 
 use super::refusal::Refusal;
+use super::signature::Unreadable;
 use crate::model::facts::DevId;
 use crate::sys::ioctl;
 use crate::sys::root::Root;
@@ -66,6 +67,16 @@ impl Node {
         let file = reopen(root, &self.file, flags).map_err(|source| self.failure(doing, source))?;
         self.verify(&file)?;
         Ok(file)
+    }
+
+    /// A part of it that can't be read.
+    pub(super) fn unreadable(&self, what: &'static str, bad: Unreadable) -> Refusal {
+        Refusal::Unreadable {
+            device: self.name.clone(),
+            what,
+            offset_bytes: bad.offset_bytes,
+            source: bad.source,
+        }
     }
 
     /// A call that should not have failed.

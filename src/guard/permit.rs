@@ -12,8 +12,8 @@ use super::content;
 use super::grant::{Preserved, WriteGrant};
 use super::kept::Kept;
 use super::node::Node;
-use super::refusal::Refusal;
-use super::signature::{self, Signature};
+use super::refusal::{Refusal, SPAN};
+use super::signature::{self, Signature, Unreadable};
 use crate::model::facts::DeviceFacts;
 use crate::model::units::show_bytes;
 use crate::sys::buffer::Aligned;
@@ -95,6 +95,14 @@ impl Permit {
                     .to_owned(),
             );
         }
+        if !target::sees_open_files(&self.root) {
+            doubts.push(
+                "this user may not look into other users' processes, so programs of theirs that write the device \
+                 can't be seen; make sure that there are none, or run as root (CAP_SYS_PTRACE and \
+                 CAP_DAC_READ_SEARCH)"
+                    .to_owned(),
+            );
+        }
         if preserves {
             let takes = target::takes_space(&self.root, &self.facts);
             doubts.extend(
@@ -145,8 +153,9 @@ impl Permit {
             span_bytes,
             source,
         })?;
-        read_span(&device, &mut bytes, more)
-            .map_err(|source| self.node.failure("read the span", source))?;
+        let block_bytes = self.logical_block_bytes.max(512) as usize;
+        read_span(&device, &mut bytes, block_bytes, more)
+            .map_err(|bad| self.node.unreadable(SPAN, bad))?;
         // What was read is only worth keeping if it came from the device that was checked.
         self.node.verify(&device)?;
         let content = content::classify(&bytes);
@@ -307,18 +316,38 @@ fn signature_of(
     start_bytes: u64,
     size_bytes: u64,
 ) -> Result<Option<Signature>, Refusal> {
-    let dropped = posix_fadvise(&node.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
-    let found = dropped.map_err(io::Error::from);
-    let found = found.and_then(|()| signature::find(&node.file, start_bytes, size_bytes));
-    found.map_err(|error| node.failure("read its signature", error))
+    posix_fadvise(&node.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .map_err(|errno| node.failure("read its signature", errno.into()))?;
+    signature::find(&node.file, start_bytes, size_bytes)
+        .map_err(|bad| node.unreadable("its signature", bad))
 }
 
-fn read_span(device: &File, span: &mut [u8], more: &dyn Fn() -> bool) -> io::Result<()> {
-    for (piece, at) in span.chunks_mut(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
-        if !more() {
-            return Err(io::ErrorKind::Interrupted.into());
+fn read_span(
+    device: &File,
+    span: &mut [u8],
+    block_bytes: usize,
+    more: &dyn Fn() -> bool,
+) -> Result<(), Unreadable> {
+    let at = |offset_bytes| {
+        move |source| Unreadable {
+            offset_bytes,
+            source,
         }
-        device.read_exact_at(piece, at)?;
+    };
+    for (piece, start) in span.chunks_mut(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
+        if !more() {
+            return Err(at(start)(io::ErrorKind::Interrupted.into()));
+        }
+        if device.read_exact_at(piece, start).is_ok() {
+            continue;
+        }
+        // Which block it is that can't be read.
+        for (block, start) in piece
+            .chunks_mut(block_bytes)
+            .zip((start..).step_by(block_bytes))
+        {
+            device.read_exact_at(block, start).map_err(at(start))?;
+        }
     }
     Ok(())
 }
@@ -367,14 +396,17 @@ mod tests {
         file.set_len(2 * PIECE_BYTES as u64 + 512).unwrap();
         file.write_all_at(b"end", 2 * PIECE_BYTES as u64).unwrap();
         let mut bytes = vec![0; 2 * PIECE_BYTES + 512];
-        read_span(&file, &mut bytes, &|| true).unwrap();
+        read_span(&file, &mut bytes, 512, &|| true).unwrap();
         assert_eq!(&bytes[2 * PIECE_BYTES..][..3], b"end");
+        file.set_len(PIECE_BYTES as u64 + 3 * 512 + 1).unwrap();
+        let bad = read_span(&file, &mut bytes, 512, &|| true).unwrap_err();
+        assert_eq!(bad.offset_bytes, PIECE_BYTES as u64 + 3 * 512);
         let asked = std::cell::Cell::new(0);
         let more = || {
             asked.set(asked.get() + 1);
             asked.get() < 2
         };
-        let error = read_span(&file, &mut bytes, &more).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        let error = read_span(&file, &mut bytes, 512, &more).unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::Interrupted);
     }
 }

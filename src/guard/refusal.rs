@@ -3,7 +3,9 @@
 
 use std::io;
 
+use crate::model::text::shell;
 use crate::model::units::show_bytes;
+use crate::sys::limits;
 
 /// What a claimed device without a visible user probably is a member of, by what lies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,42 @@ pub(super) fn access_remedy(error: &io::Error) -> &'static str {
     }
 }
 
+/// What helps against an error that says little by itself.
+fn io_remedy(error: &io::Error) -> String {
+    let remedy = match error.raw_os_error() {
+        Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => {
+            "; the device is gone: see `syncprof list` for what is there"
+        }
+        Some(libc::EMFILE | libc::ENOMEM | libc::EAGAIN) => return limits::hint(error),
+        Some(libc::EOPNOTSUPP) => "",
+        _ => "; see the kernel's log (dmesg) for more",
+    };
+    remedy.to_owned()
+}
+
+/// A bad sector is ENODATA where it was read directly (BLK_STS_MEDIUM in block/blk-core.c), and EIO by way
+/// of the page cache.
+fn read_remedy(error: &io::Error, what: &str) -> String {
+    let is_bad = matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::ENODATA | libc::EILSEQ)
+    );
+    if !is_bad {
+        return io_remedy(error);
+    }
+    let smaller = match what {
+        SPAN => "end --span before it, ",
+        _ => "",
+    };
+    format!(
+        "; the kernel's log (dmesg) has more: {smaller}name a partition or a map without that sector, or have \
+         the drive write it anew, which loses what it held (hdparm --repair-sector, or dd)"
+    )
+}
+
+/// What is read to be written back.
+pub(super) const SPAN: &str = "the span";
+
 /// Why the guard gives no grant.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -84,7 +122,8 @@ pub enum Refusal {
     /// It is mounted.
     #[error(
         "{device}: mounted at {mount_point}; to compare it with its filesystem, \
-         use `syncprof gap {mount_point}`"
+         use `syncprof gap {}`",
+        shell(mount_point)
     )]
     MountedHere {
         /// Its kernel name.
@@ -269,7 +308,10 @@ pub enum Refusal {
         size_bytes: u64,
     },
     /// It can't forget what it holds.
-    #[error("{device}: cannot discard its content: {source}; leave out --purge")]
+    #[error(
+        "{device}: cannot discard its content: {source}{}; leave out --purge",
+        io_remedy(source)
+    )]
     NoDiscard {
         /// Its kernel name.
         device: String,
@@ -298,7 +340,7 @@ pub enum Refusal {
     /// There is no memory for what the span holds.
     #[error(
         "{device}: to write back what the first {} hold, as much memory is needed: {source}; use a \
-         smaller --span", show_bytes(*span_bytes)
+         smaller --span{}", show_bytes(*span_bytes), limits::hint(source)
     )]
     NoMemory {
         /// Its kernel name.
@@ -310,12 +352,27 @@ pub enum Refusal {
     },
     /// A call failed that should not. Not a judgement on the device: see
     /// [`Refusal::is_failure`].
-    #[error("{device}: cannot {doing}: {source}; see the kernel's log (dmesg) for more")]
+    #[error("{device}: cannot {doing}: {source}{}", io_remedy(source))]
     Io {
         /// Its kernel name, or as it was named.
         device: String,
         /// What was tried.
         doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A part of it cannot be read. Not a judgement on the device either.
+    #[error(
+        "{device}: cannot read {what} at offset {offset_bytes}: {source}{}",
+        read_remedy(source, what)
+    )]
+    Unreadable {
+        /// Its kernel name.
+        device: String,
+        /// What is read there: "its signature", "the span".
+        what: &'static str,
+        /// Where it failed.
+        offset_bytes: u64,
         /// What the kernel said.
         source: io::Error,
     },
@@ -331,7 +388,10 @@ impl Refusal {
     pub fn is_failure(&self) -> bool {
         matches!(
             self,
-            Refusal::Io { .. } | Refusal::NoDiscard { .. } | Refusal::NoMemory { .. }
+            Refusal::Io { .. }
+                | Refusal::NoDiscard { .. }
+                | Refusal::NoMemory { .. }
+                | Refusal::Unreadable { .. }
         )
     }
 }
@@ -350,6 +410,52 @@ mod tests {
         assert!(text.contains("syncprof gap /data"), "{text}");
         assert!(!text.contains('\n'), "{text}");
         assert!(!refusal.is_privilege());
+    }
+
+    #[test]
+    fn a_command_in_a_remedy_can_be_pasted() {
+        let refusal = Refusal::MountedHere {
+            device: "sda1".into(),
+            mount_point: "/mnt/a b".into(),
+        };
+        assert!(
+            refusal.to_string().contains("`syncprof gap '/mnt/a b'`"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_gone_and_a_bad_sector_are_told_from_other_errors() {
+        let io = |errno| {
+            let source = io::Error::from_raw_os_error(errno);
+            let (device, doing) = ("sda".to_owned(), "open it");
+            Refusal::Io {
+                device,
+                doing,
+                source,
+            }
+            .to_string()
+        };
+        assert!(io(libc::ENXIO).contains("is gone"));
+        assert!(io(libc::EMFILE).contains("ulimit -n"));
+        assert!(io(libc::EIO).contains("dmesg"));
+        let unreadable = |errno, what| {
+            let refusal = Refusal::Unreadable {
+                device: "sda".into(),
+                what,
+                offset_bytes: 65_536,
+                source: io::Error::from_raw_os_error(errno),
+            };
+            assert!(refusal.is_failure());
+            refusal.to_string()
+        };
+        let bad = unreadable(libc::ENODATA, "its signature");
+        assert!(
+            bad.contains("at offset 65536") && !bad.contains("--span"),
+            "{bad}"
+        );
+        assert!(unreadable(libc::EIO, SPAN).contains("end --span before it"));
+        assert!(unreadable(libc::ENODEV, SPAN).contains("is gone"));
     }
 
     #[test]

@@ -35,6 +35,15 @@ impl Signature {
     }
 }
 
+/// A part of a device that could not be read.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    /// Where, from the device's start.
+    pub(super) offset_bytes: u64,
+    /// What the kernel said.
+    pub(super) source: io::Error,
+}
+
 /// Where a magic number is.
 #[derive(Clone, Copy)]
 enum At {
@@ -191,7 +200,7 @@ pub(super) fn find(
     device: &File,
     start_bytes: u64,
     size_bytes: u64,
-) -> io::Result<Option<Signature>> {
+) -> Result<Option<Signature>, Unreadable> {
     let reader = Reader {
         device,
         start_bytes,
@@ -218,7 +227,7 @@ pub(super) fn find(
     Ok(what.map(|what| Signature { what, member: None }))
 }
 
-fn first(reader: &Reader, magics: &[&Magic]) -> io::Result<Option<Signature>> {
+fn first(reader: &Reader, magics: &[&Magic]) -> Result<Option<Signature>, Unreadable> {
     for magic in magics {
         let Some(at) = place(magic.at, reader.size_bytes) else {
             continue;
@@ -251,13 +260,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Bytes at an offset; none if the device ends before.
-    fn read(&self, at: u64, len: usize) -> io::Result<Option<Vec<u8>>> {
+    fn read(&self, at: u64, len: usize) -> Result<Option<Vec<u8>>, Unreadable> {
         if at.saturating_add(len as u64) > self.size_bytes {
             return Ok(None);
         }
         let mut bytes = vec![0; len];
-        self.device
-            .read_exact_at(&mut bytes, self.start_bytes + at)?;
+        let offset_bytes = self.start_bytes + at;
+        let read = self.device.read_exact_at(&mut bytes, offset_bytes);
+        read.map_err(|source| Unreadable {
+            offset_bytes,
+            source,
+        })?;
         Ok(Some(bytes))
     }
 }
@@ -265,7 +278,7 @@ impl Reader<'_> {
 /// ZFS writes four labels of 256 KiB, two at each end, whose upper half is a ring of uberblocks
 /// (OpenZFS, include/sys/vdev_impl.h), each beginning with a magic number in either byte order
 /// (include/sys/uberblock_impl.h).
-fn has_zfs_label(reader: &Reader) -> io::Result<bool> {
+fn has_zfs_label(reader: &Reader) -> Result<bool, Unreadable> {
     const LABEL: u64 = 256 * KIB;
     const MAGICS: [[u8; 8]; 2] = [0x00BA_B10C_u64.to_le_bytes(), 0x00BA_B10C_u64.to_be_bytes()];
     let end = reader.size_bytes / LABEL * LABEL;
@@ -290,7 +303,7 @@ fn has_zfs_label(reader: &Reader) -> io::Result<bool> {
 
 /// Tells ext2, ext3 and ext4 by their features (Documentation/filesystems/ext4/super.rst), as
 /// libblkid does.
-fn ext(reader: &Reader) -> io::Result<Option<&'static str>> {
+fn ext(reader: &Reader) -> Result<Option<&'static str>, Unreadable> {
     const COMPAT_HAS_JOURNAL: u32 = 0x4;
     const INCOMPAT_JOURNAL_DEV: u32 = 0x8;
     /// What ext3 knows: filetype, recover, meta_bg; and sparse_super, large_file, btree_dir.
@@ -321,7 +334,7 @@ fn ext(reader: &Reader) -> io::Result<Option<&'static str>> {
 
 /// A partition table of the old sort: four entries of 16 bytes from byte 446, of which one at least
 /// has a type and a size, each marked bootable or not, and the closing mark.
-fn has_mbr(reader: &Reader) -> io::Result<bool> {
+fn has_mbr(reader: &Reader) -> Result<bool, Unreadable> {
     let Some(sector) = reader.read(0, 512)? else {
         return Ok(false);
     };

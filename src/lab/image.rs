@@ -39,7 +39,7 @@ pub enum ImageError {
         rule: String,
     },
     /// The kernel refused something.
-    #[error("cannot {what} in {}: {source}{}", folder.display(), limits::hint(source))]
+    #[error("cannot {what} in {}: {source}{}", folder.display(), remedy(source))]
     Kernel {
         /// What was tried.
         what: &'static str,
@@ -57,6 +57,18 @@ pub enum ImageError {
     /// A signal came while it was written.
     #[error("interrupted while the image was written")]
     Interrupted,
+}
+
+fn remedy(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "; run as root, or with CAP_SYS_ADMIN and CAP_DAC_OVERRIDE".to_owned()
+        }
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "; free some space, or name another directory with --in".to_owned()
+        }
+        _ => limits::hint(error),
+    }
 }
 
 /// A part of an image.

@@ -45,7 +45,7 @@ pub enum ScratchError {
 }
 
 /// What to do about an error, as the end of its message.
-fn remedy(error: &io::Error) -> String {
+pub(super) fn remedy(error: &io::Error) -> String {
     let remedy = match error.raw_os_error() {
         Some(libc::EROFS) => "; mount it writable, or name a directory that is",
         Some(libc::EACCES | libc::EPERM) => {

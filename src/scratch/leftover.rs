@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
+use super::folder::remedy;
 use super::held::{HeldFolder, Lock, try_lock};
 use super::owner::Owner;
+use crate::model::text::shell;
 use crate::sys::root::Root;
 
 /// What every scratch folder's name begins with.
@@ -34,7 +36,7 @@ pub struct Leftover {
 }
 
 /// What the owner file of a folder says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Claim {
     /// The folder is a scratch folder.
     Ours,
@@ -42,6 +44,8 @@ enum Claim {
     Missing,
     /// It is about another folder, or is no owner file.
     Other,
+    /// It could not be read.
+    Unread(io::Error),
 }
 
 impl Leftover {
@@ -58,18 +62,19 @@ impl Leftover {
         let found = read_owner(&folder);
         let in_use = match &found {
             Found::Owner(owner) => owner.is_in_use(root, lock),
-            Found::Nothing | Found::Other => lock == Lock::Others,
+            Found::Nothing | Found::Other | Found::Unread(_) => lock == Lock::Others,
         };
         if in_use {
             return None;
         }
-        let claim = match &found {
+        let claim = match found {
             Found::Nothing => Claim::Missing,
+            Found::Unread(error) => Claim::Unread(error),
             Found::Owner(owner)
                 if owner.owns(folder.path())
                     && entry
                         .as_ref()
-                        .is_none_or(|(_, expected)| *expected == owner) =>
+                        .is_none_or(|(_, expected)| **expected == owner) =>
             {
                 Claim::Ours
             }
@@ -108,6 +113,59 @@ pub fn find(root: &Root, state: Option<&Path>, directories: &[PathBuf]) -> Vec<L
     found
 }
 
+/// Scratch folders that [`find`] left out, and directories that it could not look into, each with the
+/// reason; `found` is what it found.
+pub fn left_alone(
+    root: &Root,
+    state: Option<&Path>,
+    directories: &[PathBuf],
+    found: &[Leftover],
+) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for entry in entries(state) {
+        let why = match entry.owner.user(root, try_lock(&entry.file)) {
+            Some(user) => user,
+            None => match HeldFolder::open(entry.owner.folder.clone()) {
+                Ok(_) => "is in use by a run that goes on".to_owned(),
+                Err(error) => format!(
+                    "{}; once its filesystem is mounted there again, run `syncprof clean`, or remove {}",
+                    unopened(&error),
+                    shell(&entry.path.display().to_string())
+                ),
+            },
+        };
+        all.push((entry.owner.folder, why));
+    }
+    for directory in directories {
+        if let Err(error) = fs::read_dir(directory) {
+            all.push((directory.clone(), format!("cannot be looked into: {error}")));
+        }
+        let named = list(directory).into_iter().filter(|path| is_named(path));
+        all.extend(named.filter_map(|path| {
+            let why = match HeldFolder::open(path.clone()) {
+                Ok(folder) => match read_owner(&folder) {
+                    Found::Owner(owner) => owner.user(root, folder.try_lock())?,
+                    _ => "a run that still goes on has it locked".to_owned(),
+                },
+                Err(error) => unopened(&error),
+            };
+            Some((path, why))
+        }));
+    }
+    all.retain(|(path, _)| !found.iter().any(|leftover| leftover.folder() == path));
+    all.sort();
+    all.dedup_by(|one, other| one.0 == other.0);
+    all
+}
+
+fn unopened(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "is not there".to_owned(),
+        io::ErrorKind::PermissionDenied => "is another user's, or open to others".to_owned(),
+        _ => format!("cannot be opened: {error}"),
+    }
+}
+
 /// The scratch folders of this process that are still there: once their values are dropped, those
 /// that could not be removed.
 pub fn own(root: &Root, state: Option<&Path>) -> Vec<PathBuf> {
@@ -129,8 +187,7 @@ struct StateEntry {
 /// The entries in the state folder.
 fn entries(state: Option<&Path>) -> impl Iterator<Item = StateEntry> {
     state.into_iter().flat_map(list).filter_map(|path| {
-        let name = path.file_name()?.to_string_lossy();
-        if !name.starts_with(PREFIX) {
+        if !is_named(&path) {
             return None;
         }
         // For writing, without which NFS has no lock on it; where nothing can be written, without.
@@ -141,7 +198,7 @@ fn entries(state: Option<&Path>) -> impl Iterator<Item = StateEntry> {
             options.read(true).write(write).open(&path)
         };
         let file = open(true).or_else(|_| open(false)).ok()?;
-        let owner = parse_owner(&file)?;
+        let owner = parse_owner(&file).ok()??;
         Some(StateEntry { path, file, owner })
     })
 }
@@ -151,20 +208,30 @@ fn entries(state: Option<&Path>) -> impl Iterator<Item = StateEntry> {
 /// somebody put other things into, stays, with an error.
 pub fn remove(leftover: &Leftover) -> io::Result<()> {
     let folder = &leftover.folder;
-    match leftover.claim {
-        Claim::Ours => folder.remove(OWNER_FILE)?,
-        Claim::Missing => remove_unclaimed(folder)?,
-        Claim::Other => {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("its {OWNER_FILE} does not say that it is syncprof's folder of this name"),
-            ));
+    let with_remedy = |what: String, error: &io::Error| {
+        io::Error::new(error.kind(), format!("{what}{error}{}", remedy(error)))
+    };
+    match &leftover.claim {
+        Claim::Ours => folder.remove(OWNER_FILE),
+        Claim::Missing => remove_unclaimed(folder),
+        Claim::Other => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "its {OWNER_FILE} does not say that it is syncprof's folder of this name; look at what is \
+                 in it"
+            ),
+        )),
+        Claim::Unread(error) => {
+            return Err(with_remedy(format!("cannot read its {OWNER_FILE}: "), error));
         }
     }
-    if let Some(entry) = &leftover.entry {
-        fs::remove_file(entry)?;
-    }
-    Ok(())
+    .map_err(|error| with_remedy(String::new(), &error))?;
+    let Some(entry) = &leftover.entry else {
+        return Ok(());
+    };
+    let entry_stays =
+        |error| with_remedy(format!("it is gone, but not {}: ", entry.display()), &error);
+    fs::remove_file(entry).map_err(entry_stays)
 }
 
 /// Removes a folder that no owner file speaks of: an empty one, and one with nothing but an owner file
@@ -179,7 +246,9 @@ fn remove_unclaimed(folder: &HeldFolder) -> io::Result<()> {
     folder.remove_empty().map_err(|error| match error.kind() {
         io::ErrorKind::DirectoryNotEmpty => io::Error::new(
             error.kind(),
-            format!("it is not empty, and no {OWNER_FILE} in it says that it is syncprof's"),
+            format!(
+                "it is not empty, and no {OWNER_FILE} in it says that it is syncprof's; look at what is in it"
+            ),
         ),
         _ => error,
     })
@@ -202,6 +271,8 @@ enum Found {
     Nothing,
     /// Something else.
     Other,
+    /// It could not be read.
+    Unread(io::Error),
 }
 
 /// The owner file of a folder: a plain file of this user's, which no link leads to.
@@ -209,32 +280,47 @@ fn read_owner(folder: &HeldFolder) -> Found {
     let file = match folder.open_file(OWNER_FILE, OFlag::O_RDONLY | OFlag::O_NONBLOCK) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
-        Err(_) => return Found::Other,
+        // A link, or a socket, is none.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
+            return Found::Other;
+        }
+        Err(error) => return Found::Unread(error),
     };
-    let Ok(found) = file.metadata() else {
-        return Found::Other;
+    let (found, owner) = match file
+        .metadata()
+        .and_then(|meta| Ok((meta, parse_owner(&file)?)))
+    {
+        Ok(read) => read,
+        Err(error) => return Found::Unread(error),
     };
     let is_own = found.is_file() && found.uid() == nix::unistd::geteuid().as_raw();
-    match parse_owner(&file).filter(|_| is_own) {
+    match owner.filter(|_| is_own) {
         Some(owner) => Found::Owner(owner),
         None if is_own && found.len() == 0 => Found::Nothing,
         None => Found::Other,
     }
 }
 
-fn parse_owner(file: &File) -> Option<Owner> {
-    let mut text = String::new();
-    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-    let mut start = file.take(MOST_OWNER_BYTES);
-    is_file.then(|| start.read_to_string(&mut text).ok())??;
-    serde_json::from_str(&text).ok()
+/// What a file says, if it is an owner file.
+fn parse_owner(file: &File) -> io::Result<Option<Owner>> {
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    file.take(MOST_OWNER_BYTES).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+fn is_named(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with(PREFIX)
 }
 
 /// A folder of a scratch folder's name, if it is a real one of this user's alone.
 fn open_scratch(folder: &Path) -> Option<HeldFolder> {
-    let name = folder.file_name()?.to_string_lossy();
+    let is_named = is_named(folder);
     let folder = HeldFolder::open(folder.to_owned());
-    folder.ok().filter(|_| name.starts_with(PREFIX))
+    folder.ok().filter(|_| is_named)
 }
 
 #[cfg(test)]

@@ -13,5 +13,5 @@ mod space;
 
 pub use file::{Opened, ScratchFile, open_flags};
 pub use folder::{Scratch, ScratchError};
-pub use leftover::{Leftover, find, own, remove};
+pub use leftover::{Leftover, find, left_alone, own, remove};
 pub use space::{allowed_bytes, free_rule};

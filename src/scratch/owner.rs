@@ -75,6 +75,19 @@ impl Owner {
         }
     }
 
+    /// Who uses it or may, as in "is ...", by `lock`, which was asked for; none if nobody does.
+    pub(super) fn user(&self, root: &Root, lock: Lock) -> Option<String> {
+        let elsewhere = |id: &&String| machine(root).is_ok_and(|here| here != **id);
+        match self.machine.as_ref().filter(elsewhere) {
+            Some(id) => Some(format!(
+                "is of a run on another machine ({id}); run `syncprof clean` there"
+            )),
+            None => self
+                .is_in_use(root, lock)
+                .then(|| format!("is in use by a run that goes on (process {})", self.pid)),
+        }
+    }
+
     /// It says that `folder` is a scratch folder. By the name alone, since the filesystem may be
     /// mounted elsewhere by now.
     pub(super) fn owns(&self, folder: &Path) -> bool {

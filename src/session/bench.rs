@@ -1,6 +1,7 @@
 //! The real slicer: lays the lanes of a cell, drives the engine over them, and reads the counters
 //! before and after.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,7 @@ use crate::guard::{Lookout, Refusal, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
-use crate::model::sample::Sample;
+use crate::model::sample::{IoFailure, Sample};
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
@@ -26,6 +27,7 @@ use super::drives;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
+use super::remedy::remedy;
 use super::rounds::{Ask, Outcome, SliceError, Slicer};
 use super::survey::SetupError;
 use super::tally::{Observed, Tally};
@@ -176,12 +178,14 @@ impl<'a> Bench<'a> {
         let mut truncating_opens_ns = Vec::new();
         let stop = driver.stop;
         let more = || !stop.load(Ordering::Relaxed);
+        let root = driver.observed.root;
+        let about = |error: &io::Error| remedy(root, target.device, spec, error.raw_os_error());
         let sample = passes::run(Left::of(ask), &more, &mut |left| {
             let mut opened = Vec::new();
             for file in &files {
                 let pass = file
                     .open_pass(flags)
-                    .map_err(|error| pass_error(file, &error))?;
+                    .map_err(|error| pass_error(file, &error, &about(&error)))?;
                 truncating_opens_ns.extend(pass.truncating_open_ns);
                 opened.push(pass.file);
             }
@@ -191,6 +195,18 @@ impl<'a> Bench<'a> {
             driver.pass(lanes, left, &fds, &|| traced::Data::of_files(spec, &fds))
         })?;
         Ok(driver.driven(sample, truncating_opens_ns))
+    }
+
+    /// What a failed write of the cell at `index` says, and what to do about it.
+    fn failed(&self, index: usize, failure: &IoFailure) -> String {
+        let Plan {
+            target, ref spec, ..
+        } = self.cells[index];
+        let device = self.targets[target].device;
+        format!(
+            "{failure}{}",
+            remedy(self.root, device, spec, failure.errno)
+        )
     }
 
     /// What drives the cell at `index`, and the cell and its target, which it doesn't hold.
@@ -261,7 +277,10 @@ impl Slicer for Bench<'_> {
             .map(|dev| counters::lost(&target.id, dev));
         Ok(Outcome {
             notes: sample.fallbacks.iter().map(note).chain(lost).collect(),
-            failed: sample.first_error.as_ref().map(ToString::to_string),
+            failed: sample
+                .first_error
+                .as_ref()
+                .map(|failure| self.failed(index, failure)),
             handed: driven.tally.worker_requests.map(|requests| Handed {
                 ops: sample.ops,
                 requests,
@@ -296,7 +315,7 @@ impl Slicer for Bench<'_> {
         let tracer = Tracer::open(self.root, devices).map_err(cell_error)?;
         let driven = self.drive(index, ask, Some(tracer))?;
         if let Some(failure) = &driven.sample.first_error {
-            return Err(cell_error(failure));
+            return Err(SliceError::Cell(self.failed(index, failure)));
         }
         Ok(driven.traced)
     }
@@ -445,9 +464,9 @@ fn cell_error(error: impl std::fmt::Display) -> SliceError {
     SliceError::Cell(error.to_string())
 }
 
-fn pass_error(file: &ScratchFile, error: &std::io::Error) -> SliceError {
+fn pass_error(file: &ScratchFile, error: &io::Error, remedy: &str) -> SliceError {
     SliceError::Cell(format!(
-        "cannot open a scratch file in state {}: {error}",
+        "cannot open a scratch file in state {}: {error}{remedy}",
         file.state()
     ))
 }

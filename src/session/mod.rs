@@ -16,6 +16,7 @@ mod place;
 mod precondition;
 mod prepare;
 mod promise;
+mod remedy;
 mod room;
 mod rounds;
 mod save;

@@ -172,6 +172,13 @@ pub fn sees_all_processes(root: &Root) -> bool {
     own.map_or(true, |own| own == Path::new(INITIAL))
 }
 
+/// Whether this process may look into those of other users: it asks of the first one of all. Their open files
+/// need CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (proc_pid_fd(5)).
+pub fn sees_open_files(root: &Root) -> bool {
+    let first = root.proc.join("1");
+    fs::read_dir(first.join("fd")).is_ok() && fs::read_link(first.join("exe")).is_ok()
+}
+
 /// The processes of this machine that can be seen, this one left out.
 fn pids(root: &Root) -> Vec<u32> {
     let own = fs::read_link(root.proc.join("self")).unwrap_or_default();

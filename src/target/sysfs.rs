@@ -42,6 +42,15 @@ pub(super) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
+/// The device was taken out, or is there without a length, as after a removal that is under way: a disk that
+/// is dead has a capacity of 0 (blk_mark_disk_dead() in block/genhd.c).
+pub fn is_gone(root: &Root, dev: DevId) -> bool {
+    match device_dir(root, dev) {
+        Ok(dir) => value::<u64>(dir.join("size")) == Some(0),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// The directory of a block device, with its links resolved, so that the parent of a partition's
 /// is its disk's. Fails with NotFound if there is no such device.
 pub(super) fn device_dir(root: &Root, dev: DevId) -> io::Result<PathBuf> {

@@ -7,8 +7,8 @@
 use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +33,15 @@ const LOOK_MS: u8 = 100;
 pub struct Server {
     listener: TcpListener,
     store: Store,
+}
+
+/// A conversation that goes on.
+#[derive(Debug)]
+struct Peer {
+    from: SocketAddr,
+    stream: TcpStream,
+    /// It began a run.
+    is_run: Arc<AtomicBool>,
 }
 
 /// Why a conversation ended early.
@@ -71,28 +80,33 @@ impl Server {
         let open = Mutex::new(Vec::new());
         thread::scope(|scope| {
             let result = self.accept(stop, |stream, from| {
-                if lock(&open).len() >= MOST_PEERS {
-                    return tell(format!("{from}: refused: too many peers"));
+                if !make_room(&mut lock(&open)) {
+                    return tell(format!("{from}: refused: {MOST_PEERS} runs go on already"));
                 }
                 let open = &open;
+                let is_run = Arc::new(AtomicBool::new(false));
                 let begun = stream.try_clone().and_then(|held| {
-                    lock(open).push((from, held));
+                    lock(open).push(Peer {
+                        from,
+                        stream: held,
+                        is_run: Arc::clone(&is_run),
+                    });
                     thread::Builder::new().spawn_scoped(scope, move || {
-                        if let Err(error) = self.converse(&stream, from, tell) {
+                        if let Err(error) = self.converse(&stream, from, &is_run, tell) {
                             refuse(&stream, &error);
                             tell(format!("{from}: {error}"));
                         }
-                        lock(open).retain(|(other, _)| *other != from);
+                        lock(open).retain(|peer| peer.from != from);
                     })
                 });
                 if let Err(error) = begun {
-                    lock(open).retain(|(other, _)| *other != from);
+                    lock(open).retain(|peer| peer.from != from);
                     tell(format!("{from}: refused: {error}"));
                 }
             });
             // Ends the conversations that wait for their peers: a read then sees the end.
-            for (_, stream) in lock(&open).iter() {
-                let _ = stream.shutdown(Shutdown::Both);
+            for peer in lock(&open).iter() {
+                let _ = peer.stream.shutdown(Shutdown::Both);
             }
             result
         })
@@ -122,6 +136,7 @@ impl Server {
         &self,
         stream: &TcpStream,
         from: SocketAddr,
+        is_run: &AtomicBool,
         tell: &(dyn Fn(String) + Sync),
     ) -> Result<(), Ended> {
         stream.set_nonblocking(false)?;
@@ -133,7 +148,10 @@ impl Server {
         while let Some(request) = codec::read(&mut reader)? {
             let answered = match request {
                 Request::Begin { version, pledge } => check_version(version)
-                    .and_then(|()| self.follow(&mut reader, from, &pledge, tell))
+                    .and_then(|()| {
+                        is_run.store(true, Ordering::Relaxed);
+                        self.follow(&mut reader, from, &pledge, tell)
+                    })
                     .and_then(|()| Ok(stream.set_read_timeout(Some(GREETING))?)),
                 Request::Find {
                     version,
@@ -253,6 +271,20 @@ fn reports(
         }
         say(stream, &Reply::Stored { sequence: heard })?;
     }
+}
+
+/// Makes room for one peer more: the one that came first of those without a run goes, so that peers which
+/// say nothing shut nobody out. False if all have runs.
+fn make_room(open: &mut Vec<Peer>) -> bool {
+    if open.len() < MOST_PEERS {
+        return true;
+    }
+    let idle = |peer: &Peer| !peer.is_run.load(Ordering::Relaxed);
+    let Some(at) = open.iter().position(idle) else {
+        return false;
+    };
+    let _ = open.remove(at).stream.shutdown(Shutdown::Both);
+    true
 }
 
 fn check_version(version: u32) -> Result<(), Ended> {

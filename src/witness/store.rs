@@ -1,21 +1,26 @@
 //! What the witness keeps: for each run a file of lines, to which lines are only ever added, and which
 //! is on disk before anything is answered. What a kill or a loss of the witness's own power leaves of a
-//! last line counts for nothing.
+//! last line counts for nothing. A file that has grown is replaced by a short one that says the same.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::durability::{Counts, DeviceKey, Pledge, Tally};
+use crate::sys::limits;
+
+/// A file is made short again once so much was added: an hour of reports was 54 MB.
+const MOST_ADDED_BYTES: u64 = 1 << 20;
 
 /// Why something could not be kept, or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or the folder.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), limits::hint(source))]
     Io {
         /// Which.
         path: PathBuf,
@@ -126,6 +131,7 @@ impl Run {
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    gate: Arc<RwLock<()>>,
     /// Locked, for as long as this lives.
     _lock: File,
 }
@@ -135,6 +141,10 @@ pub struct Store {
 pub(super) struct Log {
     path: PathBuf,
     file: File,
+    /// Added since it was opened or shortened.
+    added_bytes: u64,
+    /// Lines are added with it held for reading, so that none is lost while a file is replaced.
+    gate: Arc<RwLock<()>>,
 }
 
 impl Store {
@@ -159,6 +169,7 @@ impl Store {
         }
         Ok(Store {
             folder: folder.to_owned(),
+            gate: Arc::default(),
             _lock: lock,
         })
     }
@@ -171,7 +182,7 @@ impl Store {
         append.append(true);
         match append.clone().create_new(true).open(&path) {
             Ok(file) => {
-                let mut log = Log { path, file };
+                let mut log = self.log(path, file);
                 log.add(&Line::Begun {
                     received: jiff::Timestamp::now().to_string(),
                     pledge: pledge.clone(),
@@ -299,7 +310,16 @@ impl Store {
             Ok(file)
         };
         let file = open().map_err(|source| failure(&path, source))?;
-        Ok(Log { path, file })
+        Ok(self.log(path, file))
+    }
+
+    fn log(&self, path: PathBuf, file: File) -> Log {
+        Log {
+            path,
+            file,
+            added_bytes: 0,
+            gate: Arc::clone(&self.gate),
+        }
     }
 }
 
@@ -315,19 +335,73 @@ impl Log {
     }
 
     fn add(&mut self, line: &Line) -> Result<(), StoreError> {
-        let written = super::codec::line(line).and_then(|line| {
-            self.file.write_all(&line)?;
-            self.file.sync_data()?;
-            // What nobody finds again is no promise.
-            match self.file.metadata()?.nlink() {
-                0 => Err(io::Error::other(
-                    "it was removed; start the witness and the run anew",
-                )),
-                _ => Ok(()),
-            }
-        });
-        written.map_err(|source| failure(&self.path, source))
+        self.put(line)
+            .map_err(|source| failure(&self.path, source))?;
+        if self.added_bytes > MOST_ADDED_BYTES {
+            self.added_bytes = 0;
+            let shortened = self.shorten();
+            shortened.map_err(|source| failure(&self.path, source))?;
+        }
+        Ok(())
     }
+
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let line = super::codec::line(line)?;
+        self.file.write_all(&line)?;
+        self.file.sync_data()?;
+        self.added_bytes += line.len() as u64;
+        // What nobody finds again is no promise.
+        match self.file.metadata()?.nlink() {
+            0 => Err(io::Error::other(
+                "it was removed; start the witness and the run anew",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replaces the file by one without reports that later ones make needless. Where there is no room for
+    /// that one, the long file stays as good as it was.
+    fn shorten(&mut self) -> io::Result<()> {
+        let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        // Another connection of the same run may have replaced it.
+        let (held, there) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
+        if (held.dev(), held.ino()) != (there.dev(), there.ino()) {
+            return Ok(());
+        }
+        let beside = self.path.with_extension("tmp");
+        let Ok(file) = short(&self.path, &beside) else {
+            let _ = fs::remove_file(&beside);
+            return Ok(());
+        };
+        fs::rename(&beside, &self.path)?;
+        self.file = file;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
+    }
+}
+
+/// Writes a new file, on disk, with the lines of a run's file and of all its reports but the highest.
+fn short(path: &Path, beside: &Path) -> io::Result<File> {
+    let mut from = BufReader::new(File::open(path)?);
+    let (mut text, mut line, mut highest) = (Vec::new(), Vec::new(), None);
+    while from.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        match serde_json::from_slice(&line) {
+            Ok(Line::Wrote(sequence)) => highest = highest.max(Some(sequence)),
+            _ => text.extend_from_slice(&line),
+        }
+        line.clear();
+    }
+    if let Some(sequence) = highest {
+        text.extend(super::codec::line(&Line::Wrote(sequence))?);
+    }
+    // A kill may have left one.
+    let _ = fs::remove_file(beside);
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).create_new(true).open(beside)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    Ok(file)
 }
 
 /// Makes a folder and those above it, each of whose names is on disk once the one above it is (fsync(2)).

@@ -214,3 +214,49 @@ fn a_link_in_the_place_of_a_folder_is_not_followed() {
     std::os::unix::fs::symlink(&precious, data.path().join(format!("{PREFIX}3"))).unwrap();
     assert!(find(&Root::host(), None, &[data.path().to_owned()]).is_empty());
 }
+
+fn told(ground: &Ground) -> Vec<(PathBuf, String)> {
+    let (state, data) = (Some(ground.state.path()), [ground.data.path().to_owned()]);
+    let found = find(&Root::host(), state, &data);
+    left_alone(&Root::host(), state, &data, &found)
+}
+
+#[test]
+fn what_stays_is_told_with_the_reason() {
+    let ground = Ground::killed();
+    assert_eq!(told(&ground), [], "it is found");
+    let mut owner = ground.owner();
+    owner.machine = Some("another".to_owned());
+    ground.write(&ground.folder.join(OWNER_FILE), &owner);
+    fs::remove_file(ground.entry()).unwrap();
+    let [(folder, why)] = &told(&ground)[..] else {
+        panic!("{:?}", told(&ground));
+    };
+    assert_eq!(*folder, ground.folder);
+    assert!(why.contains("another machine (another)"), "{why}");
+    let lock = File::open(&ground.folder).unwrap();
+    lock.try_lock().unwrap();
+    ground.write(&ground.folder.join(OWNER_FILE), &ground.owner());
+    assert!(told(&ground)[0].1.contains("goes on (process "));
+}
+
+/// As once the filesystem is unmounted: the state folder's entry stays for when it comes back.
+#[test]
+fn an_entry_that_stays_is_told() {
+    let ground = Ground::killed();
+    let unmounted = ground.data.path().with_extension("away");
+    fs::rename(ground.data.path(), &unmounted).unwrap();
+    let found = find(&Root::host(), Some(ground.state.path()), &[]);
+    let told = left_alone(&Root::host(), Some(ground.state.path()), &[], &found);
+    fs::rename(&unmounted, ground.data.path()).unwrap();
+    assert!(told[0].1.contains("is not there"), "{told:?}");
+    assert!(told[0].1.contains(ground.entry().to_str().unwrap()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_looked_into_is_told() {
+    let nowhere = PathBuf::from("/nowhere/at/all");
+    let told = left_alone(&Root::host(), None, std::slice::from_ref(&nowhere), &[]);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].1.contains("No such file"), "{told:?}");
+}

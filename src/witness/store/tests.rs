@@ -43,6 +43,39 @@ fn a_run_is_there_after_the_witness_began_anew() {
 }
 
 #[test]
+fn a_log_that_has_grown_is_short_again_and_says_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, pledge) = (open(&folder), fixture::pledge(1));
+    let (mut log, _) = store.begin(&pledge).unwrap().unwrap();
+    let (mut other, _) = store.begin(&pledge).unwrap().unwrap();
+    (1..=50).for_each(|sequence| log.wrote(sequence).unwrap());
+    let counts = Counts::default();
+    store
+        .checked(&pledge.id, "boot".to_owned(), counts)
+        .unwrap();
+    let lines = || {
+        fs::read_to_string(store.path(&pledge.id))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    assert_eq!(lines(), 52);
+    log.added_bytes = MOST_ADDED_BYTES;
+    log.wrote(51).unwrap();
+    assert_eq!(lines(), 3);
+    let found = || store.find(&pledge.id).unwrap().unwrap();
+    assert_eq!((found().promised, found().checks.len()), (51, 1));
+    // What goes on with the file of before is no promise.
+    assert!(other.wrote(52).is_err());
+    other.added_bytes = MOST_ADDED_BYTES + 1;
+    other.shorten().unwrap();
+    log.wrote(52).unwrap();
+    assert_eq!((found().promised, lines()), (52, 4));
+    let names = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 2, "the run's file and the lock");
+}
+
+#[test]
 fn a_line_that_was_cut_off_counts_for_nothing_and_spoils_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let (store, pledge) = (open(&folder), fixture::pledge(1));
