@@ -252,7 +252,7 @@ fn a_running_measurement_is_not_cleaned_away() {
     program
         .run(&["clean", mount.dir()])
         .exits(0)
-        .prints("nothing is left");
+        .says("in use by a run that goes on");
     assert_ne!(mount.names(), before);
     child.signal(Signal::SIGINT);
     child.outcome().exits(130);

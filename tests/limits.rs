@@ -69,7 +69,7 @@ fn a_soft_limit_on_open_files_is_raised_and_a_hard_one_told() {
     under("--nofile=8:1024", &mount, &program, QUICK).exits(0);
     under("--nofile=16:16", &mount, &program, QUICK)
         .exits(4)
-        .says_one_line("ulimit -n 51");
+        .says_one_line("(ulimit -n ");
     let jobs = [QUICK, &["--jobs", "100"]].concat();
     under("--nofile=128:128", &mount, &program, &jobs)
         .exits(4)

@@ -78,6 +78,7 @@ impl Nobody {
             .current_dir(self.data());
         command
             .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("HOME", self.place.path().join("home"));
         ran(command.output().unwrap())
     }

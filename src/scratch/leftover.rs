@@ -209,7 +209,13 @@ fn entries(state: Option<&Path>) -> impl Iterator<Item = StateEntry> {
 pub fn remove(leftover: &Leftover) -> io::Result<()> {
     let folder = &leftover.folder;
     let with_remedy = |what: String, error: &io::Error| {
-        io::Error::new(error.kind(), format!("{what}{error}{}", remedy(error)))
+        let remedy = match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                "; run `syncprof clean` as root (CAP_LINUX_IMMUTABLE clears what a kill left immutable)".to_owned()
+            }
+            _ => remedy(error),
+        };
+        io::Error::new(error.kind(), format!("{what}{error}{remedy}"))
     };
     match &leftover.claim {
         Claim::Ours => folder.remove(OWNER_FILE),

@@ -172,11 +172,15 @@ pub fn sees_all_processes(root: &Root) -> bool {
     own.map_or(true, |own| own == Path::new(INITIAL))
 }
 
-/// Whether this process may look into those of other users: it asks of the first one of all. Their open files
-/// need CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (proc_pid_fd(5)).
+/// Whether this process may see what those of other users have open, which takes CAP_SYS_PTRACE, and one
+/// capability more for the folder (proc_pid_fd(5)).
 pub fn sees_open_files(root: &Root) -> bool {
-    let first = root.proc.join("1");
-    fs::read_dir(first.join("fd")).is_ok() && fs::read_link(first.join("exe")).is_ok()
+    const SYS_PTRACE: u64 = 1 << 19;
+    const DAC_OVERRIDE_OR_READ_SEARCH: u64 = 1 << 1 | 1 << 2;
+    let status = fs::read_to_string(root.proc.join("self/status")).unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let set = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    set.is_none_or(|set| set & SYS_PTRACE != 0 && set & DAC_OVERRIDE_OR_READ_SEARCH != 0)
 }
 
 /// The processes of this machine that can be seen, this one left out.
