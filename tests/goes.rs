@@ -5,7 +5,8 @@ mod support;
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use support::{Loop, Mount, Program, system};
 
@@ -29,13 +30,19 @@ fn a_device_that_vanishes_is_called_gone() {
     let args = ["raw", device.node(), "--json", json.to_str().unwrap()];
     let mut child = program.start(&[&args[..], LONG].concat());
     child.until_saved(&json);
-    // A write of it would give the image a length again.
-    child.signal(Signal::SIGSTOP);
+    // A write of it would give the image a length again. It writes in another process than it watches.
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let children = fs::read_to_string(children).unwrap();
+    let to_all = |signal| {
+        let pids = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        pids.for_each(|pid| kill(Pid::from_raw(pid), signal).unwrap());
+    };
+    to_all(Signal::SIGSTOP);
     std::thread::sleep(std::time::Duration::from_millis(200));
     let truncated = File::options().write(true).open(&image);
     truncated.unwrap().set_len(0).unwrap();
     system("losetup", &["--set-capacity", device.node()]);
-    child.signal(Signal::SIGCONT);
+    to_all(Signal::SIGCONT);
     let ran = child.outcome().exits(1);
     let ran = ran.says("is gone: taken out, detached or given up by its driver");
     assert!(!ran.stderr.contains("free some space"), "{ran:#?}");

@@ -2,7 +2,7 @@
 
 mod validate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -108,6 +108,20 @@ impl Verb {
             Verb::List(_) | Verb::Clean(_) => Some(STALL),
             Verb::Witness(_) | Verb::Report(_) | Verb::Explain(_) | Verb::Profiles(_) => None,
         }
+    }
+
+    /// Standard output is to have the record, and no tables.
+    pub(super) fn prints_record(&self) -> bool {
+        let output = match self {
+            Verb::Raw(args) => &args.measure.output,
+            Verb::File(args) => &args.measure.output,
+            Verb::Gap(args) => &args.measure.output,
+            Verb::Lab(args) => &args.measure.output,
+            Verb::Durability(args) => &args.output,
+            Verb::Validate(args) => &args.output,
+            _ => return false,
+        };
+        output.json.as_deref() == Some(Path::new("-"))
     }
 }
 

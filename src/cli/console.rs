@@ -22,8 +22,6 @@ pub(super) struct Console<'a> {
     state: Option<&'a Path>,
     pub(super) terminal: &'a Terminal,
     pub(super) saver: Saver,
-    /// Standard output gets the record instead of its tables.
-    prints_record: bool,
     /// Warnings that were said before the first write.
     early: Vec<String>,
 }
@@ -37,8 +35,8 @@ impl<'a> Console<'a> {
         record: &Record,
         terminal: &'a Terminal,
     ) -> anyhow::Result<Console<'a>> {
-        let prints_record = json == Some(Path::new("-"));
-        let json = json.filter(|_| !prints_record);
+        // That is standard output, which gets it in the end.
+        let json = json.filter(|path| *path != Path::new("-"));
         let early = report::warnings(record);
         say_warnings(terminal, early.iter());
         let slices = record.cells.len() as u64 * u64::from(record.run.min_rounds);
@@ -53,7 +51,6 @@ impl<'a> Console<'a> {
             state,
             terminal,
             saver: Saver::new(record_paths(json, state, record), record)?,
-            prints_record,
             early,
         })
     }
@@ -70,10 +67,7 @@ impl<'a> Console<'a> {
         pulse::rests();
         tell_own_leftovers(self.root, self.state, terminal);
         let refused = in_use(record, measured)?;
-        terminal.print(&match self.prints_record {
-            true => serde_json::to_string(record)? + "\n",
-            false => report::render(record, &terminal.style()),
-        })?;
+        terminal.print_record(record)?;
         let warnings = report::warnings(record);
         let late = warnings.iter().filter(|text| !self.early.contains(text));
         say_warnings(terminal, late);

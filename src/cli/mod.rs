@@ -54,7 +54,7 @@ mod status {
 pub fn main() -> ExitCode {
     limits::settle();
     let cli = Cli::parse();
-    let terminal = Terminal::new(cli.color, cli.quiet);
+    let terminal = Terminal::new(cli.color, cli.quiet, cli.verb.prints_record());
     let stall = cli.verb.stall();
     let work = || {
         dispatch(cli.verb, &terminal).unwrap_or_else(|error| {

@@ -2,9 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::model::record::Level;
+use crate::model::record::{Level, Record};
 use crate::model::text::plain;
-use crate::report::Style;
+use crate::report::{self, Style};
 use crate::sys::limits;
 
 use super::args::Color;
@@ -14,10 +14,11 @@ use super::args::Color;
 pub(super) struct Terminal {
     color: Color,
     quiet: bool,
+    prints_record: bool,
 }
 
 impl Terminal {
-    pub(super) fn new(color: Color, quiet: bool) -> Terminal {
+    pub(super) fn new(color: Color, quiet: bool, prints_record: bool) -> Terminal {
         let choice = match color {
             Color::Auto => anstream::ColorChoice::Auto,
             Color::Always => anstream::ColorChoice::Always,
@@ -25,7 +26,11 @@ impl Terminal {
         };
         // NO_COLOR and CLICOLOR are honoured by `Auto`.
         choice.write_global();
-        Terminal { color, quiet }
+        Terminal {
+            color,
+            quiet,
+            prints_record,
+        }
     }
 
     /// How results look on standard output.
@@ -41,6 +46,14 @@ impl Terminal {
             width: width(),
             color,
         }
+    }
+
+    /// Prints what a run measured: its tables, or the record itself.
+    pub(super) fn print_record(&self, record: &Record) -> io::Result<()> {
+        self.print(&match self.prints_record {
+            true => serde_json::to_string(record)? + "\n",
+            false => report::render(record, &self.style()),
+        })
     }
 
     /// Prints a result. A reader that went away is no error: it has seen what it wanted.

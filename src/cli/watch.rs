@@ -19,9 +19,9 @@ use nix::unistd::Pid;
 
 use crate::model::facts::DevId;
 use crate::model::record::{Ended, Level, Note, Record};
+use crate::model::text::shell;
 use crate::model::traffic::BlockStat;
 use crate::observe::blockstat;
-use crate::report;
 use crate::session::{RecordPath, Saver};
 use crate::sys::process;
 use crate::sys::pulse::{self, Told, Watched};
@@ -336,8 +336,7 @@ impl<'a> Watch<'a> {
     fn tell(&self, record: &Record) {
         let is_empty = record.cells.iter().all(|cell| cell.slices.is_empty());
         if !is_empty || !record.timelines.is_empty() {
-            let text = report::render(record, &self.terminal.style());
-            if let Err(error) = self.terminal.print(&text) {
+            if let Err(error) = self.terminal.print_record(record) {
                 self.say(&error.to_string());
             }
         }
@@ -347,7 +346,7 @@ impl<'a> Watch<'a> {
         let names: Vec<_> = self.paths.iter().map(RecordPath::path).collect();
         let names: Vec<_> = names
             .iter()
-            .map(|path| path.display().to_string())
+            .map(|path| shell(&path.display().to_string()))
             .collect();
         let names = names.join(" ");
         let text = match save(&self.paths, record) {

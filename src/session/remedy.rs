@@ -37,6 +37,11 @@ pub(super) fn remedy(
         Some(libc::ENOSPC | libc::EDQUOT) if is_file => {
             "; free some space, or ask for less with --span"
         }
+        // From the end of the device (blkdev_write_iter() in block/fops.c), or from a thin pool below.
+        Some(libc::ENOSPC) => {
+            "; the device ends before that by now, taken out or made smaller, or the pool below it is full: the \
+             kernel's log (dmesg) says which"
+        }
         Some(libc::EIO | libc::ENODATA | libc::EILSEQ | libc::ETIMEDOUT | libc::ENOLINK) => {
             "; the kernel's log (dmesg) has more"
         }
@@ -69,7 +74,7 @@ mod tests {
         assert!(remedy(&file, libc::EIO).contains("shut down"));
         assert!(!remedy(&raw, libc::EIO).contains("shut down"));
         assert!(remedy(&file, libc::ENOSPC).contains("space"));
-        assert_eq!(remedy(&raw, libc::ENOSPC), "");
+        assert!(remedy(&raw, libc::ENOSPC).contains("made smaller"));
     }
 
     #[test]
@@ -82,7 +87,7 @@ mod tests {
         let record = Builder::new("raw").cell("raw", None, 4096, 1e3, 1).record;
         let spec = &record.cells[0].spec;
         let dev: DevId = "8:0".parse().unwrap();
-        let remedy = || remedy(&root, Some(dev), spec, Some(libc::ENOSPC));
+        let remedy = || remedy(&root, Some(dev), spec, Some(libc::EINVAL));
         assert!(remedy().contains("8:0 is gone"));
         let device = tree.path().join("dev/block/8:0");
         fs::create_dir_all(&device).unwrap();
