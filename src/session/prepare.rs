@@ -81,17 +81,27 @@ pub fn prepare(
     Ok((survey.record, places))
 }
 
-fn silent(mount_point: &str) -> String {
+pub(super) fn silent(mount_point: &str) -> String {
     format!(
-        "{mount_point} is left out: a file could not be made and synced in {} s, so its device may hang; see \
+        "{mount_point} is left out: it did not answer in {} s, so its device may hang; see \
          the kernel's log",
         ANSWER.as_secs()
     )
 }
 
-/// Whether a folder can be made and synced in a directory in time. Tried in a thread that nobody waits for:
-/// on a device that hangs, it sleeps in the kernel for good, and the other filesystems are to be measured all
-/// the same. What fails otherwise, the preparation tells.
+/// Whether `work` comes to an end in time. Tried in a thread that nobody waits for: on a device that hangs, it
+/// sleeps in the kernel for good, and the other filesystems are to be measured all the same.
+pub(super) fn ends_in_time(work: impl FnOnce() + Send + 'static) -> bool {
+    let (answer, answered) = mpsc::channel();
+    let tried = thread::Builder::new().spawn(move || {
+        work();
+        let _ = answer.send(());
+    });
+    tried.is_err() || answered.recv_timeout(ANSWER) != Err(RecvTimeoutError::Timeout)
+}
+
+/// Whether a folder can be made and synced in a directory in time. What fails otherwise, the preparation
+/// tells.
 fn answers(root: &Root, record: &Record, id: &str, state: Option<&Path>) -> bool {
     let target = record.targets.iter().find(|target| target.id == id);
     let Some(directory) = target.map(|target| PathBuf::from(&target.path)) else {
@@ -99,12 +109,7 @@ fn answers(root: &Root, record: &Record, id: &str, state: Option<&Path>) -> bool
     };
     pulse::does(&format!("making a folder in {}", directory.display()));
     let (root, state) = (root.clone(), state.map(Path::to_owned));
-    let (answer, answered) = mpsc::channel();
-    let tried = thread::Builder::new().spawn(move || {
-        drop(Scratch::create(&root, &directory, state.as_deref()));
-        let _ = answer.send(());
-    });
-    tried.is_err() || answered.recv_timeout(ANSWER) != Err(RecvTimeoutError::Timeout)
+    ends_in_time(move || drop(Scratch::create(&root, &directory, state.as_deref())))
 }
 
 /// What the cells and the preconditioning of the device that was named need; none without a cell.

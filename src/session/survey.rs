@@ -20,6 +20,7 @@ use crate::target;
 
 use super::baseline::{DEVICE, device_plan, device_target};
 use super::limits;
+use super::prepare::{ends_in_time, silent};
 use super::room::{Room, Shares, file_sets};
 
 /// What is to be measured.
@@ -119,7 +120,7 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         survey.add_device(root, path, &wish)?;
     }
     let directories = match wish.all {
-        true => mounted_directories(root)?,
+        true => survey.answering(root, mounted_directories(root)?),
         false => wish.directories.clone(),
     };
     survey.shares = Shares::of(root, &directories);
@@ -238,6 +239,21 @@ fn mounted_directories(root: &Root) -> Result<Vec<PathBuf>, SetupError> {
 }
 
 impl Survey {
+    /// Those of `directories` whose filesystem can be looked at: its superblock is read for that.
+    fn answering(&mut self, root: &Root, directories: Vec<PathBuf>) -> Vec<PathBuf> {
+        let mut left = Vec::new();
+        for directory in directories {
+            let name = directory.display().to_string();
+            pulse::does(&format!("looking at {name}"));
+            let (root, path) = (root.clone(), directory.clone());
+            match ends_in_time(move || drop(target::mount_of(&root, &path))) {
+                true => left.push(directory),
+                false => self.warn(None, silent(&name)),
+            }
+        }
+        left
+    }
+
     /// One without targets.
     pub(super) fn begin(root: &Root, wish: &mut Wish) -> Result<Survey, SetupError> {
         let mut notes = Vec::new();
