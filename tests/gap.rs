@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use support::populated::{check, digests, populated};
 use support::{Loop, Mount, Program, cells, digest, system};
 
 const QUICK: &[&str] = &["--rounds", "3", "--budget", "2s", "--span", "2m"];
@@ -22,41 +22,6 @@ fn gap_args<'a>(dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         .chain(QUICK)
         .copied()
         .collect()
-}
-
-/// A filesystem full of other people's files, some with holes, some shared or small.
-fn populated(fs: &str) -> Mount {
-    let mount = Loop::new(if fs == "xfs" { 400 } else { 256 }).mounted(fs);
-    let mut random = fastrand::Rng::with_seed(1);
-    for index in 0..60 {
-        let mut bytes = vec![0; random.usize(1..1_000_000)];
-        random.fill(&mut bytes);
-        let path = mount.path().join(format!("other-{index}"));
-        fs::write(&path, &bytes).unwrap();
-        if index % 3 == 0 {
-            // Freed space in many pieces makes the scratch file's extents short.
-            fs::remove_file(&path).unwrap();
-        }
-    }
-    system("sync", &["-f", mount.dir()]);
-    mount
-}
-
-fn digests(mount: &Mount) -> BTreeMap<String, String> {
-    let files = mount
-        .names()
-        .into_iter()
-        .filter(|name| name.starts_with("other"));
-    files
-        .map(|name| (name.clone(), digest(&mount.path().join(name))))
-        .collect()
-}
-
-fn check(fs: &str, device: &Loop) {
-    match fs {
-        "xfs" => system("xfs_repair", &["-n", device.node()]),
-        _ => system("e2fsck", &["-fn", device.node()]),
-    };
 }
 
 /// What `report --format json` gives for the program's last record.

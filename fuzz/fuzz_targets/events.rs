@@ -3,6 +3,9 @@
 //! ring's records.
 #![no_main]
 
+mod ring;
+mod seeds;
+
 use std::fs;
 use std::sync::LazyLock;
 
@@ -16,10 +19,13 @@ use syncprof::observe::format::Format;
 use syncprof::observe::phases::phases;
 use syncprof::sys::perf::Records;
 
-const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/trace/formats");
+const FORMATS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../tests/fixtures/trace/formats"
+);
 
 static DECODERS: LazyLock<Vec<Decoder>> = LazyLock::new(|| {
-    ["5.15", "6.1", "6.12", "6.18"]
+    ring::KERNELS
         .map(|kernel| {
             let mut decoder = Decoder::default();
             for known in &KNOWN {
@@ -33,7 +39,24 @@ static DECODERS: LazyLock<Vec<Decoder>> = LazyLock::new(|| {
         .into()
 });
 
-fuzz_target!(|input: &[u8]| {
+fn seeds() {
+    for (path, capture) in seeds::files("tests/fixtures/trace/raw") {
+        let name = seeds::stem(&path);
+        let kernel = name.split('-').next();
+        let kernel = ring::KERNELS
+            .iter()
+            .position(|known| Some(*known) == kernel);
+        let kernel = kernel.expect("a kernel whose formats are known") as u8;
+        let records = ring::records(&capture).concat();
+        // All that may be known of a target, in two ways.
+        for known in [0b0011_0110, 0b0001_1001] {
+            let input = [&[kernel, known][..], &records].concat();
+            seeds::keep("events", &format!("{name}-{known}"), &input);
+        }
+    }
+}
+
+fuzz_target!(init: seeds(), |input: &[u8]| {
     let [kernel, known, records @ ..] = input else {
         return;
     };
@@ -82,7 +105,11 @@ fn scope(known: u8, events: &[Event]) -> Scope {
         target: if is(0) { 1 << 20..1 << 26 } else { 0..1 << 40 },
         data: is(1).then_some(8 << 20..16 << 20).into_iter().collect(),
         data_moves: is(2),
-        journal: if is(3) { vec![0..1 << 20, 1 << 20..2 << 20] } else { Vec::new() },
+        journal: if is(3) {
+            vec![0..1 << 20, 1 << 20..2 << 20]
+        } else {
+            Vec::new()
+        },
         own_pid: events.first().map_or(1, |event| event.pid),
         fs_type: match known >> 4 & 3 {
             0 => None,

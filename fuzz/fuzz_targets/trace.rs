@@ -1,12 +1,28 @@
 //! Whatever a kernel may say: the text of a `format` file, a zero byte, then a ring's records.
 #![no_main]
 
+mod ring;
+mod seeds;
+
 use libfuzzer_sys::fuzz_target;
 use syncprof::observe::decode::{Decoder, KNOWN};
 use syncprof::observe::format::Format;
 use syncprof::sys::perf::Records;
 
-fuzz_target!(|input: &[u8]| {
+fn seeds() {
+    let captures = seeds::files("tests/fixtures/trace/raw");
+    let (_, capture) = captures.last().expect("a capture");
+    let records = ring::records(capture).into_iter().take(20).flatten();
+    let records: Vec<u8> = records.collect();
+    for kernel in ring::KERNELS {
+        for (path, format) in seeds::files(&format!("tests/fixtures/trace/formats/{kernel}")) {
+            let name = format!("{kernel}-{}", seeds::stem(&path));
+            seeds::keep("trace", &name, &[&format, &[0][..], &records].concat());
+        }
+    }
+}
+
+fuzz_target!(init: seeds(), |input: &[u8]| {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (text, rest) = input.split_at(end);
     let records = rest.get(1..).unwrap_or_default();

@@ -23,7 +23,7 @@ mod node;
 mod permit;
 mod proof;
 mod refusal;
-mod signature;
+pub mod signature;
 
 pub use check::{check, writable};
 pub use extents::extents;

@@ -37,7 +37,7 @@ impl Signature {
 
 /// A part of a device that could not be read.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub struct Unreadable {
     /// Where, from the device's start.
     pub(super) offset_bytes: u64,
     /// What the kernel said.
@@ -196,7 +196,7 @@ const MAGICS: &[Magic] = &[
 
 /// What lies on a part of a device, as on a device of that size; none if nothing is recognised. Fails if it
 /// can't be read.
-pub(super) fn find(
+pub fn find(
     device: &File,
     start_bytes: u64,
     size_bytes: u64,

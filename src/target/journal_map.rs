@@ -32,23 +32,32 @@ pub fn journal_ranges(root: &Root, mount: &MountFacts) -> Option<Vec<Range<u64>>
 }
 
 /// Fills a slice from this byte of the device.
-type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
+pub type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
 
 /// A map deeper than this is broken: an extent tree holds at most 5 levels
 /// (Documentation/filesystems/ext4/ifork.rst), a block map 3.
 const MAX_DEPTH: u16 = 5;
+/// The most blocks of a journal (mke2fs(8), -J size=).
+const MAX_BLOCKS: u64 = 10_240_000;
+/// The most blocks of a map that are read: that journal's, in blocks of 4 KiB. The kernel doesn't check this
+/// copy of the map, so that it may lead round in circles.
+const MAX_NODES: u32 = 16_384;
 
 /// Reads the journal's map out of an ext superblock. Offsets are those of
 /// Documentation/filesystems/ext4/super.rst.
-fn ext_ranges(superblock: &[u8; 1024], read: Read) -> Option<Vec<Range<u64>>> {
+pub fn ext_ranges(superblock: &[u8; 1024], read: Read) -> Option<Vec<Range<u64>>> {
     let size_bytes = super::journal::internal_size(superblock)?;
     let block_bytes = 1024_u64.checked_shl(le32(superblock, 0x18)?)?;
-    if !(1024..=65536).contains(&block_bytes) || size_bytes % block_bytes != 0 {
+    if !(1024..=65536).contains(&block_bytes)
+        || size_bytes % block_bytes != 0
+        || size_bytes / block_bytes > MAX_BLOCKS
+    {
         return None;
     }
     let mut map = Map {
         block_bytes,
         left: size_bytes / block_bytes,
+        nodes_left: MAX_NODES,
         ranges: Vec::new(),
         read,
     };
@@ -65,6 +74,8 @@ struct Map<'a> {
     block_bytes: u64,
     /// Blocks of the journal that are not found yet.
     left: u64,
+    /// Blocks of the map that may still be read.
+    nodes_left: u32,
     ranges: Vec<Range<u64>>,
     read: Read<'a>,
 }
@@ -72,7 +83,7 @@ struct Map<'a> {
 impl Map<'_> {
     /// Adds blocks that follow those found.
     fn add(&mut self, block: u64, count: u64) -> Option<()> {
-        self.left = self.left.checked_sub(count)?;
+        self.left = self.left.checked_sub(count).filter(|_| count > 0)?;
         let start = block.checked_mul(self.block_bytes)?;
         let end = block.checked_add(count)?.checked_mul(self.block_bytes)?;
         match self.ranges.last_mut() {
@@ -82,7 +93,8 @@ impl Map<'_> {
         Some(())
     }
 
-    fn node(&self, block: u64) -> Option<Vec<u8>> {
+    fn node(&mut self, block: u64) -> Option<Vec<u8>> {
+        self.nodes_left = self.nodes_left.checked_sub(1)?;
         let mut node = vec![0; usize::try_from(self.block_bytes).ok()?];
         (self.read)(block.checked_mul(self.block_bytes)?, &mut node)?;
         Some(node)
@@ -112,7 +124,8 @@ impl Map<'_> {
             } else {
                 let high = u64::from(le16(node, at + 8)?);
                 let block = high << 32 | u64::from(le32(node, at + 4)?);
-                self.extents(&self.node(block)?, depth - 1)?;
+                let below = self.node(block)?;
+                self.extents(&below, depth - 1)?;
             }
         }
         Some(())
@@ -267,6 +280,33 @@ mod tests {
         assert_eq!(ext_ranges(&with_journal(9, &i_block), &no_read), None);
         assert_eq!(ext_ranges(&with_journal(7, &i_block), &no_read), None);
         assert_eq!(ext_ranges(&[0; 1024], &no_read), None);
+    }
+
+    #[test]
+    fn a_map_that_leads_round_in_circles_tells_nothing() {
+        let index = |block| [words(&[0, block]), vec![0; 4]].concat();
+        let reads = std::cell::Cell::new(0);
+        let read = |at: u64, node: &mut [u8]| {
+            reads.set(reads.get() + 1);
+            assert!(reads.get() <= MAX_NODES, "it goes on and on");
+            // Block 1 is an empty leaf, and each after it as full of the one before as can be.
+            let depth = (at / BLOCK - 1) as u16;
+            let entries = if depth == 0 { 0 } else { 84 };
+            let text = [
+                header(entries, 84, depth),
+                index(u32::from(depth)).repeat(84),
+            ]
+            .concat();
+            node[..text.len()].copy_from_slice(&text);
+            Some(())
+        };
+        let i_block = [header(4, 4, 5), index(5).repeat(4)].concat();
+        assert_eq!(ext_ranges(&with_journal(16, &i_block), &read), None);
+        let i_block = [header(1, 4, 0), leaf(0, 100)].concat();
+        assert_eq!(ext_ranges(&with_journal(16, &i_block), &no_read), None);
+        let mut endless = with_journal(0, &words(&[1; 15]));
+        endless[0x148] = 1;
+        assert_eq!(ext_ranges(&endless, &no_read), None);
     }
 
     proptest! {

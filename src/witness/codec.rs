@@ -35,7 +35,7 @@ pub enum CodecError {
 }
 
 /// The next message; none where the connection ended after the last.
-pub(super) fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>, CodecError> {
+pub fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<Option<T>, CodecError> {
     let mut line = Vec::new();
     from.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
     match line.last() {

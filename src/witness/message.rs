@@ -10,7 +10,7 @@ pub(super) const VERSION: u32 = 1;
 /// What a client says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Request {
+pub enum Request {
     /// A run begins, or goes on after its connection was lost.
     Begin {
         /// [`VERSION`].
@@ -53,7 +53,7 @@ pub(super) enum Request {
 /// What the witness says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Reply {
+pub enum Reply {
     /// The run is on disk.
     Begun {
         /// The last record that it reported; none is 0.

@@ -7,12 +7,12 @@
 //! bring to its medium what it had said was there; but it lets only a bounded number of reports be
 //! unanswered. What the witness holds was promised; what it doesn't hold may have been.
 
-mod codec;
+pub mod codec;
 mod compare;
-mod message;
+pub mod message;
 mod peer;
 mod server;
-mod store;
+pub mod store;
 
 pub use codec::CodecError;
 pub use compare::{Comparer, Comparison};

@@ -58,7 +58,7 @@ enum Line {
 
 /// A run, as its file tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub struct Run {
     received: jiff::Timestamp,
     pub(super) pledge: Pledge,
     /// The last record that was promised; none is 0.
@@ -71,7 +71,7 @@ pub(super) struct Run {
 impl Run {
     /// Reads a run's file, a line at a time since a long run's is large; none if its first line is not
     /// that of a run.
-    fn parse(mut from: impl BufRead) -> io::Result<Option<Run>> {
+    pub fn parse(mut from: impl BufRead) -> io::Result<Option<Run>> {
         let mut line = Vec::new();
         let mut run = None;
         while from.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {

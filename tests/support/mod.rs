@@ -4,9 +4,11 @@
 
 pub mod disturbance;
 pub mod fuse;
+pub mod populated;
 pub mod running;
 pub mod seccomp;
 pub mod throttle;
+pub mod witness;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! What drives say of themselves: NVMe by admin commands, SCSI and ATA drives by SCSI ones. All of it
 //! reads; `sys::nvme` and `sys::sg` can send nothing else.
 
-mod nvme;
-mod scsi;
+pub mod nvme;
+pub mod scsi;
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};

@@ -9,7 +9,7 @@ use super::{bytes, u16_at, u32_at};
 use crate::model::drive::{
     DATA_UNIT_BYTES, DriveCache, DriveFacts, Health, Interface, NvmeError, NvmeFacts, NvmeFormat,
 };
-use crate::sys::nvme::{self, Query};
+use crate::sys::nvme::{self, Answer, NvmeError as NvmeFailure, Query};
 
 /// Which log page is the OCP one: AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, from its last byte.
 const OCP_GUID: [u8; 16] = [
@@ -30,33 +30,46 @@ struct Controller {
 
 /// The facts of the drive whose node is open, or of one that could not be opened.
 pub(super) fn facts(node: Result<File, String>) -> DriveFacts {
-    let mut facts = DriveFacts {
+    match node {
+        Ok(node) => told(nvme::namespace_id(&node).ok(), &|query| {
+            nvme::ask(&node, query)
+        }),
+        Err(error) => DriveFacts {
+            unanswered: vec![error],
+            ..nothing()
+        },
+    }
+}
+
+fn nothing() -> DriveFacts {
+    DriveFacts {
         interface: Interface::Nvme,
         cache: DriveCache::default(),
         fua: None,
         nvme: None,
         health: None,
         unanswered: Vec::new(),
-    };
-    match node {
-        Ok(node) => ask_all(&node, &mut facts),
-        Err(error) => facts.unanswered.push(error),
     }
-    facts
 }
 
 /// The SMART log, and what the media took if the drive is known to tell (`has_ocp`).
 pub(super) fn health(node: &File, has_ocp: bool) -> Option<Health> {
-    let mut health = smart(&page(node, Query::Smart).ok()?)?;
+    let page = |query| nvme::ask(node, query).map(|answer| answer.data);
+    let mut health = smart(&page(Query::Smart).ok()?)?;
     if has_ocp {
-        add_ocp(&mut health, &page(node, Query::OcpSmart).ok()?);
+        add_ocp(&mut health, &page(Query::OcpSmart).ok()?);
     }
     Some(health)
 }
 
-fn ask_all(node: &File, facts: &mut DriveFacts) {
+/// Asks a controller.
+pub type Ask<'a> = &'a dyn Fn(Query) -> Result<Answer, NvmeFailure>;
+
+/// The facts that a drive's answers tell; of its namespace too, if that has a number.
+pub fn told(nsid: Option<u32>, asked: Ask) -> DriveFacts {
+    let mut facts = nothing();
     let mut ask = |query: Query, what: &str| {
-        let answer = nvme::ask(node, query);
+        let answer = asked(query);
         answer
             .map_err(|error| {
                 facts
@@ -67,8 +80,7 @@ fn ask_all(node: &File, facts: &mut DriveFacts) {
     };
     let identity = ask(Query::IdentifyController, "identify controller");
     let identity = identity.and_then(|answer| controller(&answer.data));
-    let formats = nvme::namespace_id(node)
-        .ok()
+    let formats = nsid
         .and_then(|nsid| ask(Query::IdentifyNamespace { nsid }, "identify namespace"))
         .map(|answer| formats(&answer.data));
     let is_on = identity
@@ -79,10 +91,10 @@ fn ask_all(node: &File, facts: &mut DriveFacts) {
     let mut health = ask(Query::Smart, "the SMART log").and_then(|answer| smart(&answer.data));
     let last_error = ask(Query::LastError, "the error log");
     if let (Some(health), Some(identity)) = (&mut health, &identity)
-        && may_have_ocp(node, identity)
-        && let Ok(page) = page(node, Query::OcpSmart)
+        && may_have_ocp(asked, identity)
+        && let Ok(page) = asked(Query::OcpSmart)
     {
-        add_ocp(health, &page);
+        add_ocp(health, &page.data);
     }
     let identity_known = identity.is_some();
     let identity = identity.unwrap_or_default();
@@ -96,20 +108,17 @@ fn ask_all(node: &File, facts: &mut DriveFacts) {
         formats: formats.unwrap_or_default(),
         last_error: last_error.and_then(|answer| newest_error(&answer.data)),
     });
-}
-
-fn page(node: &File, query: Query) -> Result<Vec<u8>, nvme::NvmeError> {
-    nvme::ask(node, query).map(|answer| answer.data)
+    facts
 }
 
 /// Whether to ask for the OCP page. A drive that lacks it writes the refused command into its error
 /// log, whose length monitors watch. So drives that list their pages are asked for what they list, and
 /// of the others only those without a volatile cache, as drives for data centres are.
-fn may_have_ocp(node: &File, controller: &Controller) -> bool {
+fn may_have_ocp(asked: Ask, controller: &Controller) -> bool {
     if !controller.lists_logs {
         return !controller.cache_present;
     }
-    page(node, Query::SupportedLogPages).is_ok_and(|list| is_listed(&list, OCP_PAGE))
+    asked(Query::SupportedLogPages).is_ok_and(|list| is_listed(&list.data, OCP_PAGE))
 }
 
 /// Bit 0 of a page's entry says that it is supported (5.16.1.1).

@@ -10,7 +10,7 @@ use crate::sys::sg::{self, Query};
 
 /// The cache as a drive tells of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+pub struct Told {
     present: Option<bool>,
     enabled: Option<bool>,
     fua: Option<bool>,
@@ -93,7 +93,7 @@ fn ask(node: &File, is_ata: bool, unanswered: &mut Vec<String>) -> Told {
 /// MODE SENSE(6)'s answer: a header of 4 bytes, whose byte 2 has DPOFUA in bit 4 (SBC-3 6.5.1) and
 /// whose byte 3 is the length of block descriptors that may come all the same; then the page, whose
 /// byte 2 has WCE in bit 2 (SBC-3 6.5.5).
-fn caching_page(data: &[u8]) -> Option<Told> {
+pub fn caching_page(data: &[u8]) -> Option<Told> {
     let header = data.get(..4)?;
     let page = data.get(4 + usize::from(header[3])..)?;
     let (&code, &bits) = (page.first()?, page.get(2)?);
@@ -107,7 +107,7 @@ fn caching_page(data: &[u8]) -> Option<Told> {
 /// IDENTIFY DEVICE: word 82 bit 5 is whether there is a volatile write cache, word 85 bit 5 whether it
 /// is on, word 84 bit 6 WRITE DMA FUA EXT. Words 83, 84 and 87 have 01b in their uppermost bits where
 /// those words are valid (ACS-3 7.12.7).
-fn identify(data: &[u8]) -> Told {
+pub fn identify(data: &[u8]) -> Told {
     let word = |number: usize| u16_at(data, 2 * number);
     let is_valid = |number| word(number).is_some_and(|word| word >> 14 == 1);
     let bit = |number, bit: u16, valid| {
