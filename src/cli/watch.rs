@@ -335,10 +335,10 @@ impl<'a> Watch<'a> {
     /// Prints the record's tables if it has any, and saves it.
     fn tell(&self, record: &Record) {
         let is_empty = record.cells.iter().all(|cell| cell.slices.is_empty());
-        if !is_empty || !record.timelines.is_empty() {
-            if let Err(error) = self.terminal.print_record(record) {
-                self.say(&error.to_string());
-            }
+        if (!is_empty || !record.timelines.is_empty())
+            && let Err(error) = self.terminal.print_record(record)
+        {
+            self.say(&error.to_string());
         }
         if self.paths.is_empty() {
             return;
