@@ -1,8 +1,10 @@
 //! `list`: every block device and mounted filesystem.
 
+use std::path::Path;
+
 use anyhow::Context;
 
-use crate::guard;
+use crate::guard::{self, Refusal};
 use crate::model::record::Level;
 use crate::report::inventory::{self, Device, Inventory};
 use crate::sys::root::Root;
@@ -26,10 +28,23 @@ pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Resu
         }
     });
     let mounts = target::mounts(root).context("cannot list mounts")?;
+    let mut stopped = Vec::new();
     let mounts = mounts
         .into_iter()
-        .filter(|mount| mount.block_device.is_some())
-        .map(|mount| target::complete(root, mount));
+        .filter(|mount| mount.block_device.is_some());
+    let mounts = mounts.map(|mount| {
+        let point = mount.mount_point.clone();
+        match target::stopped_below(root, Path::new(&point)) {
+            None => target::complete(root, mount),
+            Some(found) => {
+                stopped.push(Refusal::Stopped {
+                    named: point,
+                    stopped: found,
+                });
+                mount
+            }
+        }
+    });
     let inventory = Inventory {
         devices: devices.collect(),
         mounts: mounts.collect(),
@@ -41,6 +56,9 @@ pub(super) fn run(root: &Root, args: &List, terminal: &Terminal) -> anyhow::Resu
     terminal.print(&text)?;
     for text in inventory::warnings(&inventory) {
         terminal.say(Level::Warning, &text);
+    }
+    for refusal in stopped {
+        terminal.say(Level::Warning, &refusal.to_string());
     }
     Ok(status::MEASURED)
 }

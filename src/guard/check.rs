@@ -13,7 +13,7 @@ use super::node::{Node, reopen};
 use super::permit::Permit;
 use super::refusal::{Member, Refusal};
 use super::signature;
-use crate::model::facts::{DevId, DeviceFacts};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 use crate::target;
@@ -21,6 +21,8 @@ use crate::target;
 /// Claims the block device that a path names, and judges it. Nothing is created and nothing is
 /// written; what isn't a block device is not even opened.
 pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
+    let (_, dev) = find(path)?;
+    refuse_stopped(root, dev, &path.display().to_string())?;
     let node = claim(root, path, OFlag::O_RDWR)?;
     // Claimed first and looked at then: who comes later fails on the claim.
     judge_uses(root, node.dev, &node.name)?;
@@ -36,7 +38,7 @@ pub fn check(root: &Root, path: &Path) -> Result<Permit, Refusal> {
         });
     }
     let facts = target::stack(root, node.dev).map_err(|e| node.failure("find it in sysfs", e))?;
-    refuse_zoned(&facts)?;
+    refuse_zoned(root, &facts)?;
     Permit::new(root, node, facts, size_bytes, logical_block_bytes)
 }
 
@@ -57,10 +59,12 @@ pub fn writable(root: &Root, device: &DeviceFacts) -> Result<(), Refusal> {
             return Err(lost);
         }
     };
+    refuse_stopped(root, device.dev, &device.name)?;
     // Judged before and not under the claim: a mount that starts meanwhile shouldn't fail on a list.
     judge_uses(root, device.dev, &device.name)?;
     refuse_read_only(&claim(root, &path, OFlag::O_RDONLY)?)?;
-    refuse_zoned(std::slice::from_ref(device))?;
+    let facts = target::stack(root, device.dev).unwrap_or_default();
+    refuse_zoned(root, &facts)?;
     access(&path, AccessFlags::W_OK).map_err(|errno| Refusal::NoPermission {
         path: path.display().to_string(),
         source: errno.into(),
@@ -93,13 +97,45 @@ fn refuse_read_only(node: &Node) -> Result<(), Refusal> {
 }
 
 /// A write to a sequential zone moves its write pointer, so not even the bytes that are there can be
-/// written back without a change that its user would stumble on.
-fn refuse_zoned(stack: &[DeviceFacts]) -> Result<(), Refusal> {
-    match stack.first() {
-        Some(device) if device.zoned.as_deref() == Some("host-managed") => Err(Refusal::Zoned {
-            device: device.name.clone(),
+/// written back without a change that its user would stumble on. A map that is not zoned itself over a disk
+/// that is, as dm-zoned, writes its zones in order; a loop device doesn't, though a filesystem that its image
+/// lies on does.
+fn refuse_zoned(root: &Root, stack: &[DeviceFacts]) -> Result<(), Refusal> {
+    let Some(top) = stack.first() else {
+        return Ok(());
+    };
+    let is_zoned = |device: &DeviceFacts| device.zoned.as_deref() == Some("host-managed");
+    let writes_as_told = |upper: &DeviceFacts| upper.kind != DeviceKind::Dm || is_zoned(upper);
+    let reached = |device: &DeviceFacts| {
+        let mut uppers = stack
+            .iter()
+            .filter(|upper| upper.lower.contains(&device.dev));
+        let is_told = device.dev == top.dev || uppers.any(writes_as_told);
+        is_told && target::usage::share_bytes(root, top.dev, device.dev)
+    };
+    match stack
+        .iter()
+        .find(|device| is_zoned(device) && reached(device))
+    {
+        Some(device) => Err(Refusal::Zoned {
+            device: top.name.clone(),
+            zoned: match device.dev == top.dev {
+                true => "it".to_owned(),
+                false => format!("{}, which it lies on,", device.name),
+            },
         }),
-        _ => Ok(()),
+        None => Ok(()),
+    }
+}
+
+/// Whoever reads or writes what answers nothing can't be stopped any more.
+fn refuse_stopped(root: &Root, dev: DevId, named: &str) -> Result<(), Refusal> {
+    match target::stopped(root, dev) {
+        Some(stopped) => Err(Refusal::Stopped {
+            named: named.to_owned(),
+            stopped,
+        }),
+        None => Ok(()),
     }
 }
 
@@ -218,9 +254,10 @@ mod tests {
     #[test]
     fn zones_that_are_written_in_order_are_not_written() {
         let mut stack = stack();
-        assert!(refuse_zoned(&stack).is_ok());
+        let refuse = |stack: &[DeviceFacts]| refuse_zoned(&Root::host(), stack);
+        assert!(refuse(&stack).is_ok());
         stack[0].zoned = Some("host-managed".into());
-        let refusal = refuse_zoned(&stack).unwrap_err();
+        let refusal = refuse(&stack).unwrap_err();
         assert!(matches!(refusal, Refusal::Zoned { .. }), "{refusal}");
     }
 

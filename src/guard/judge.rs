@@ -25,6 +25,7 @@ fn weight(found: &Use) -> (u8, Relation, u8) {
         By::Export { .. } => (0, 5),
         By::Loop { .. } => (1, 0),
         By::Writer { .. } => (2, 0),
+        By::Unresolved => (3, 0),
     };
     (strength, found.relation, order)
 }
@@ -34,6 +35,12 @@ fn refusal(device: &str, found: &Use) -> Refusal {
         return own_refusal(device.to_owned(), &found.by);
     }
     let of = &found.of;
+    if found.by == By::Unresolved {
+        return Refusal::Unresolved {
+            device: device.to_owned(),
+            image: of.clone(),
+        };
+    }
     let place = found.place.as_ref();
     let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
     let relative = match found.relation {
@@ -105,6 +112,10 @@ fn own_refusal(device: String, by: &By) -> Refusal {
             process,
             pid,
         },
+        By::Unresolved => Refusal::Unresolved {
+            image: device.clone(),
+            device,
+        },
         By::Loop { name } => Refusal::LoopBacking {
             device,
             loop_name: name,
@@ -133,6 +144,7 @@ fn words(by: &By) -> String {
             let (what, _) = maker(name, dm_name.as_deref(), dm_uuid.as_deref());
             format!("held by {name} ({what})")
         }
+        By::Unresolved => "a file that others may know under another name".into(),
         By::Export { what } => format!("exported to other hosts as {what}"),
         By::Writer { pid, process } => {
             format!("open for writing in {process} (process {pid})")

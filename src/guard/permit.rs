@@ -18,7 +18,7 @@ use crate::model::facts::DeviceFacts;
 use crate::model::units::show_bytes;
 use crate::sys::buffer::Aligned;
 use crate::sys::root::Root;
-use crate::target::{self, Takes};
+use crate::target::{self, Need, Takes};
 
 /// The most that a preserving grant keeps in memory.
 pub const MAX_PRESERVED_BYTES: u64 = 1 << 30;
@@ -104,12 +104,8 @@ impl Permit {
             );
         }
         if preserves {
-            let takes = target::takes_space(&self.root, &self.facts);
-            doubts.extend(
-                takes
-                    .iter()
-                    .map(|(device, takes)| space_doubt(device, takes)),
-            );
+            let needs = target::takes_space(&self.root, self.node.dev, u64::MAX);
+            doubts.extend(needs.iter().map(space_doubt));
         }
         doubts
     }
@@ -121,7 +117,9 @@ impl Permit {
         let own = self.facts.first();
         Confirmations {
             name: self.node.name.clone(),
-            serial: own.and_then(|device| device.serial.clone()),
+            serial: own
+                .and_then(|device| device.serial.clone())
+                .filter(|serial| target::is_only_serial(&self.root, serial)),
         }
     }
 
@@ -140,6 +138,7 @@ impl Permit {
             return Err(self.bad_span(span_bytes, why));
         }
         self.refuse_shared()?;
+        self.refuse_filling(span_bytes)?;
         let device = self.node.reopen(
             &self.root,
             "open it for reading",
@@ -259,6 +258,28 @@ impl Permit {
         Ok(())
     }
 
+    /// Refuses to fill what the device takes its space from by writing back what was never written.
+    fn refuse_filling(&self, span_bytes: u64) -> Result<(), Refusal> {
+        for need in target::takes_space(&self.root, self.node.dev, span_bytes) {
+            let Some((size_bytes, free_bytes)) = need.room_bytes else {
+                continue;
+            };
+            if need.needed_bytes > target::allowed_bytes(size_bytes, free_bytes) {
+                return Err(Refusal::NoRoom {
+                    device: self.node.name.clone(),
+                    from: match need.takes {
+                        Takes::Pool => format!("the pool {}", need.device),
+                        Takes::Snapshot => format!("the snapshot {}", need.device),
+                        Takes::Image { path } => format!("the filesystem of {path}"),
+                    },
+                    needed_bytes: need.needed_bytes,
+                    rule: target::free_rule(size_bytes, free_bytes),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn confirm(&self, what: &'static str, given: &str) -> Result<(), Refusal> {
         let accepted = self.confirmations();
         match accepted.accept(given) {
@@ -292,15 +313,16 @@ impl Permit {
 }
 
 /// To write back what is there changes no byte, and yet may fill what the device lies on.
-fn space_doubt(device: &str, takes: &Takes) -> String {
-    match takes {
+fn space_doubt(need: &Need) -> String {
+    let device = &need.device;
+    match &need.takes {
         Takes::Pool => format!(
             "{device} is the pool that it lies on: writing back what is there may take space from that, for \
              blocks that were never written or that snapshots share; see that the pool has room"
         ),
         Takes::Snapshot => format!(
-            "snapshots lie on {device}: writing back what is there copies it into them, which takes their \
-             space and is slower; see that they have room, or measure without them"
+            "the snapshot {device} gets a copy of what is written: writing back what is there takes its \
+             space and is slower; see that it has room, or measure without it"
         ),
         Takes::Image { path } => format!(
             "{device} lies on {path}, which has holes: writing back what is there fills them, and takes as \

@@ -6,6 +6,7 @@ use std::io;
 use crate::model::text::shell;
 use crate::model::units::show_bytes;
 use crate::sys::limits;
+use crate::target::Stopped;
 
 /// What a claimed device without a visible user probably is a member of, by what lies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +202,17 @@ pub enum Refusal {
         /// The loop device that would change under its users.
         loop_name: String,
     },
+    /// It lies on a file that may be another filesystem's, where others may use it unseen.
+    #[error(
+        "{device}: lies on {image}, whose filesystem may show files of another one (overlay, FUSE, NFS), where \
+         somebody may be using it unseen; use an image on a filesystem that has a disk of its own"
+    )]
+    Unresolved {
+        /// Its kernel name.
+        device: String,
+        /// The file's path.
+        image: String,
+    },
     /// Other hosts may write it.
     #[error(
         "{device}: is exported to other hosts as {what}; take it out there first (nvmetcli, targetcli), or \
@@ -230,14 +242,24 @@ pub enum Refusal {
         /// Its kernel name.
         device: String,
     },
-    /// It has zones that are written in order only.
+    /// It, or what it lies on, has zones that are written in order only.
     #[error(
-        "{device}: is a zoned device, whose write pointers any write would move; measure a \
+        "{device}: {zoned} is a zoned device, whose write pointers any write would move; measure a \
          filesystem on it with `syncprof file DIR`"
     )]
     Zoned {
         /// Its kernel name.
         device: String,
+        /// "it", or the device below.
+        zoned: String,
+    },
+    /// It, or what it lies on, answers nothing for now: who reads or writes there waits, and can't be killed.
+    #[error("{named}: {} is {}; {}", .stopped.what, .stopped.why, .stopped.remedy)]
+    Stopped {
+        /// The device or directory, as it was named.
+        named: String,
+        /// What doesn't answer.
+        stopped: Stopped,
     },
     /// Another device took its place.
     #[error(
@@ -327,6 +349,21 @@ pub enum Refusal {
         span_bytes: u64,
         /// What is wrong with it and what would do.
         why: String,
+    },
+    /// Writing back what was never written would fill what it takes its space from.
+    #[error(
+        "{device}: writing back its span may take {} from {from}, of which {rule}; use a smaller --span, or \
+         give it more room", show_bytes(*needed_bytes)
+    )]
+    NoRoom {
+        /// Its kernel name.
+        device: String,
+        /// "the pool dm-3".
+        from: String,
+        /// How much, at most.
+        needed_bytes: u64,
+        /// What may be taken.
+        rule: String,
     },
     /// Writes through the page cache to a device that a filesystem is mounted on.
     #[error(

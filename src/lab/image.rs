@@ -12,10 +12,10 @@ use nix::sys::statvfs::statvfs;
 
 use super::command;
 use crate::model::units::show_amount;
-use crate::scratch;
 use crate::sys::limits;
 use crate::sys::loopdev::LoopDevice;
 use crate::sys::root::Root;
+use crate::target;
 
 /// What is written at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -103,11 +103,11 @@ impl Image {
             source,
         };
         let (all, free) = room(folder).map_err(|error| failed("see what is free", error))?;
-        if size_bytes > scratch::allowed_bytes(all, free) {
+        if size_bytes > target::allowed_bytes(all, free) {
             return Err(ImageError::NoRoom {
                 folder: folder.to_owned(),
                 size_bytes,
-                rule: scratch::free_rule(all, free),
+                rule: target::free_rule(all, free),
             });
         }
         limits::allow_file(size_bytes).map_err(|error| failed("write an image", error))?;
@@ -168,7 +168,7 @@ fn room(folder: &Path) -> io::Result<(u64, u64)> {
 
 /// Whether an image of so many bytes may be made in the folder.
 pub fn has_room(folder: &Path, size_bytes: u64) -> bool {
-    room(folder).is_ok_and(|(all, free)| size_bytes <= scratch::allowed_bytes(all, free))
+    room(folder).is_ok_and(|(all, free)| size_bytes <= target::allowed_bytes(all, free))
 }
 
 /// A file that is gone with its last descriptor: one that never had a name (O_TMPFILE, open(2)), or,

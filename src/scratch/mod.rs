@@ -9,9 +9,7 @@ mod folder;
 mod held;
 mod leftover;
 mod owner;
-mod space;
 
 pub use file::{Opened, ScratchFile, open_flags};
 pub use folder::{Scratch, ScratchError};
 pub use leftover::{Leftover, find, left_alone, own, remove};
-pub use space::{allowed_bytes, free_rule};

@@ -7,7 +7,6 @@ use crate::model::cell::{CellSpec, FileState, Role};
 use crate::model::facts::{DevId, DeviceFacts, MountFacts};
 use crate::model::units::show_amount;
 use crate::plan::{Sizes, TargetPlan};
-use crate::scratch;
 use crate::sys::root::Root;
 use crate::target;
 
@@ -79,7 +78,7 @@ impl Shares {
             size_bytes: size.unwrap_or(0),
             free_bytes: free.unwrap_or(0),
             allowed_bytes: match size.zip(free) {
-                Some((size, free)) => left(scratch::allowed_bytes(size, free)),
+                Some((size, free)) => left(target::allowed_bytes(size, free)),
                 None => u64::MAX,
             },
             is_alone: shared.waiting < 2 && shared.promised_bytes == 0,
@@ -97,7 +96,7 @@ impl Shares {
 impl Share {
     /// The rule that bounds it, for a message that refuses.
     pub(super) fn rule(&self) -> String {
-        let rule = scratch::free_rule(self.size_bytes, self.free_bytes);
+        let rule = target::free_rule(self.size_bytes, self.free_bytes);
         match self.is_alone {
             true => rule,
             false => format!(

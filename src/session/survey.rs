@@ -119,10 +119,15 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
         pulse::does(&format!("looking at {}", path.display()));
         survey.add_device(root, path, &wish)?;
     }
-    let directories = match wish.all {
-        true => survey.answering(root, mounted_directories(root)?),
+    let mut directories = match wish.all {
+        true => mounted_directories(root)?,
         false => wish.directories.clone(),
     };
+    // What is known to answer nothing is told with its remedy; what else doesn't is left out.
+    survey.leave_out_stopped(root, &mut directories)?;
+    if wish.all {
+        directories = survey.answering(root, directories);
+    }
     survey.shares = Shares::of(root, &directories);
     for (index, directory) in directories.iter().enumerate() {
         let id = format!("d{index}");
@@ -286,6 +291,27 @@ impl Survey {
             target,
             text,
         });
+    }
+
+    /// Before a directory is looked at, which could wait for ever: refuses what answers nothing, or of all
+    /// filesystems leaves it out.
+    fn leave_out_stopped(
+        &mut self,
+        root: &Root,
+        directories: &mut Vec<PathBuf>,
+    ) -> Result<(), SetupError> {
+        for directory in std::mem::take(directories) {
+            let named = directory.display().to_string();
+            match target::stopped_below(root, &directory) {
+                None => directories.push(directory),
+                Some(stopped) if self.all => {
+                    let refusal = Refusal::Stopped { named, stopped };
+                    self.warn(None, format!("{refusal}; it is left out"));
+                }
+                Some(stopped) => return Err(Refusal::Stopped { named, stopped }.into()),
+            }
+        }
+        Ok(())
     }
 
     fn add_device(&mut self, root: &Root, path: &Path, wish: &Wish) -> Result<(), SetupError> {

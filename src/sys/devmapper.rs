@@ -179,6 +179,6 @@ mod tests {
         assert_eq!((found[1].start_sector, found[1].sectors), (2048, 8));
         assert_eq!(found[1].words, "");
         assert!(targets(&both, 3).is_none());
-        assert!(targets(&both[..50], 1).is_none());
+        assert!(targets(&both[..45], 1).is_none());
     }
 }

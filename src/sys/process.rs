@@ -1,8 +1,13 @@
 //! Children that don't outlive this process, and what threads have in common.
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -57,4 +62,38 @@ pub fn split() -> io::Result<Option<Pid>> {
             Ok(None)
         }
     }
+}
+
+/// Whether the kernel is through with removing a file within `patience`, whatever came of it. A process of its
+/// own does it: one that waits in the kernel can't be killed, and would keep this one from ending. It has no
+/// descriptors, which would keep claims and pipes.
+pub fn answers(path: &Path, patience: Duration) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the child makes system calls alone, which is safe there (signal-safety(7)), on a string that was
+    // made before, and ends without running anything of this process's.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32);
+            libc::unlinkat(libc::AT_FDCWD, path.as_ptr(), 0);
+            libc::_exit(0);
+        }
+        child
+    };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let begun = Instant::now();
+    loop {
+        // SAFETY: waitpid takes a child of this process, and writes its status nowhere.
+        let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) };
+        match ended {
+            0 if begun.elapsed() < patience => thread::sleep(Duration::from_millis(1)),
+            0 => break,
+            _ => return Ok(true),
+        }
+    }
+    // SAFETY: kill takes numbers only; the child was not waited for, so its number is its own.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    Ok(false)
 }

@@ -28,7 +28,35 @@ pub(super) fn graph(root: &Root, snapshot: &Snapshot) -> Graph {
             graph.add(Node::Device(device.dev), map);
         }
     }
+    add_unresolved(snapshot, &mut graph);
     graph
+}
+
+/// An image that can't be told from others may be any of its size.
+fn add_unresolved(snapshot: &Snapshot, graph: &mut Graph) {
+    let images: Vec<(Node, Option<u64>, bool)> = snapshot
+        .loops
+        .iter()
+        .filter_map(|found| {
+            let device = snapshot.device(found.dev)?;
+            // The whole file but for its start, unless the device was told to end before.
+            let is_whole = value(device.dir.join("loop/sizelimit")) == Some(0_u64);
+            let size = is_whole.then_some(found.backing.offset_bytes + device.size_bytes);
+            let file = Node::File(found.backing.file?);
+            Some((file, size, found.backing.is_unresolved))
+        })
+        .collect();
+    for (unresolved, size, _) in images.iter().filter(|(_, _, is_unresolved)| *is_unresolved) {
+        let same_size = |other: &&(Node, Option<u64>, bool)| {
+            other.0 != *unresolved
+                && other
+                    .1
+                    .is_none_or(|other| size.is_none_or(|own| own == other))
+        };
+        for (other, _, _) in images.iter().filter(same_size) {
+            graph.add(unresolved.clone(), Map::run(0, u64::MAX, other.clone(), 0));
+        }
+    }
 }
 
 fn own_maps(control: &Control, snapshot: &Snapshot, device: &BlockDevice) -> Vec<Map> {

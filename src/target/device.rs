@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::identity::{self, Identity};
+use super::images::Images;
 use super::loops;
 use super::sysfs::{dev_of, device_dir, disk_dir, flag, is_partition, name_of, names, text, value};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
@@ -81,7 +82,7 @@ fn kind_of(dir: &Path, dev: DevId) -> DeviceKind {
 fn lower(root: &Root, dir: &Path, dev: DevId, kind: DeviceKind) -> Vec<DevId> {
     match kind {
         DeviceKind::Partition => dev_of(disk_dir(dir)).into_iter().collect(),
-        DeviceKind::Loop => loops::backing(root, dev, dir)
+        DeviceKind::Loop => loops::backing(&Images::of(root), root, dev, dir)
             .and_then(|backing| {
                 backing
                     .block_device

@@ -21,6 +21,11 @@ impl Control {
     pub(super) fn table(&self, dev: DevId) -> Option<Vec<DmTarget>> {
         devmapper::table(self.0.as_ref()?, dev).ok()
     }
+
+    /// How its targets are; none likewise.
+    pub(super) fn status(&self, dev: DevId) -> Option<Vec<DmTarget>> {
+        devmapper::status(self.0.as_ref()?, dev).ok()
+    }
 }
 
 /// Where a target of device `own` keeps its bytes. What is no plain range, or of a sort that is not known
@@ -64,20 +69,26 @@ fn ranges(target: &DmTarget, words: &[&str]) -> Option<Vec<Map>> {
 /// volumes, an origin its snapshots, which get a copy before it changes.
 fn shares(own: DevId, target: &DmTarget, words: &[&str]) -> Option<Vec<Map>> {
     let dev = |at: usize| words.get(at)?.parse::<DevId>().ok();
-    let share = |dev, id| Map {
+    let share = |map: Map, id| Map {
         share: Some(id),
-        ..anywhere(target, dev, ALL)
+        ..map
     };
-    let own_id = libc::makedev(own.major, own.minor);
+    let upper = span(target);
+    let origin = |dev| {
+        let length = upper.end - upper.start;
+        let map = Map::run(upper.start, length, Node::Device(dev), upper.start);
+        share(map, libc::makedev(own.major, own.minor))
+    };
     match target.kind.as_str() {
         "thin" => {
             let volume = words.get(1)?.parse().ok()?;
+            let pool = share(anywhere(target, dev(0)?, ALL), volume);
             let origin = dev(2).map(|origin| anywhere(target, origin, ALL));
-            Some([share(dev(0)?, volume)].into_iter().chain(origin).collect())
+            Some([pool].into_iter().chain(origin).collect())
         }
-        "snapshot-origin" => Some(vec![share(dev(0)?, own_id)]),
+        "snapshot-origin" => Some(vec![origin(dev(0)?)]),
         "snapshot" | "snapshot-merge" => {
-            Some(vec![share(dev(0)?, own_id), anywhere(target, dev(1)?, ALL)])
+            Some(vec![origin(dev(0)?), anywhere(target, dev(1)?, ALL)])
         }
         _ => None,
     }
@@ -100,7 +111,8 @@ fn anywhere(target: &DmTarget, dev: DevId, place: std::ops::Range<u64>) -> Map {
     Map::anywhere(span(target), Node::Device(dev), place)
 }
 
-fn span(target: &DmTarget) -> std::ops::Range<u64> {
+/// The target's bytes of its device.
+pub(super) fn span(target: &DmTarget) -> std::ops::Range<u64> {
     let start = target.start_sector.saturating_mul(SECTOR_BYTES);
     start..start.saturating_add(target.sectors.saturating_mul(SECTOR_BYTES))
 }

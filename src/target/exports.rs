@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::graph::Node;
+use super::images::Images;
 use super::loops::FileId;
 use super::snapshot::device_at;
 use super::sysfs::{flag, names, text};
@@ -23,16 +24,16 @@ pub(super) struct Export {
 }
 
 /// All exports that are configured; none where configfs is not mounted.
-pub(super) fn exports(root: &Root) -> Vec<Export> {
+pub(super) fn exports(root: &Root, images: &Images) -> Vec<Export> {
     let config = root.sys.join("kernel/config");
-    let mut found = nvme(root, &config.join("nvmet/subsystems"));
-    found.extend(scsi(root, &config.join("target/core")));
+    let mut found = nvme(root, images, &config.join("nvmet/subsystems"));
+    found.extend(scsi(root, images, &config.join("target/core")));
     found
 }
 
 /// Namespaces of the NVMe target that are enabled: others are not open
 /// (drivers/nvme/target/configfs.c).
-fn nvme(root: &Root, subsystems: &Path) -> Vec<Export> {
+fn nvme(root: &Root, images: &Images, subsystems: &Path) -> Vec<Export> {
     let mut found = Vec::new();
     for subsystem in names(subsystems) {
         let namespaces = subsystems.join(&subsystem).join("namespaces");
@@ -43,7 +44,7 @@ fn nvme(root: &Root, subsystems: &Path) -> Vec<Export> {
             }
             let what = format!("namespace {namespace} of the NVMe subsystem {subsystem}");
             let path = text(dir.join("device_path"));
-            found.extend(path.and_then(|path| at(root, &path, what)));
+            found.extend(path.and_then(|path| at(root, images, &path, what)));
         }
     }
     found
@@ -51,7 +52,7 @@ fn nvme(root: &Root, subsystems: &Path) -> Vec<Export> {
 
 /// Backstores of the SCSI target, which are open whether exported already or not
 /// (drivers/target/target_core_configfs.c).
-fn scsi(root: &Root, core: &Path) -> Vec<Export> {
+fn scsi(root: &Root, images: &Images, core: &Path) -> Vec<Export> {
     let mut found = Vec::new();
     for adapter in names(core) {
         for device in names(core.join(&adapter)) {
@@ -64,7 +65,7 @@ fn scsi(root: &Root, core: &Path) -> Vec<Export> {
                 paths
                     .into_iter()
                     .flatten()
-                    .filter_map(|path| at(root, &path, what.clone())),
+                    .filter_map(|path| at(root, images, &path, what.clone())),
             );
             found.extend(number_in(&info).map(|dev| Export {
                 what,
@@ -75,11 +76,11 @@ fn scsi(root: &Root, core: &Path) -> Vec<Export> {
     found
 }
 
-fn at(root: &Root, path: &str, what: String) -> Option<Export> {
+fn at(root: &Root, images: &Images, path: &str, what: String) -> Option<Export> {
     let device = device_at(root, path).map(Node::Device);
     let file = || {
         let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(Node::File(FileId::of(&found)))
+        Some(Node::File(images.resolve(path, FileId::of(&found)).id))
     };
     let node = device.or_else(file)?;
     Some(Export { what, node })

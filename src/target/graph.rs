@@ -124,9 +124,14 @@ impl Graph {
 
     /// The node's bytes, then all that they lie in, from the top down.
     pub(super) fn project(&self, node: &Node) -> Vec<Piece> {
+        self.project_part(node, ALL)
+    }
+
+    /// Some of the node's bytes, and what they lie in.
+    pub(super) fn project_part(&self, node: &Node, bytes: Range<u64>) -> Vec<Piece> {
         let top = Piece {
             node: node.clone(),
-            bytes: ALL,
+            bytes,
             shares: Vec::new(),
         };
         let mut seen = HashSet::from([top.clone()]);

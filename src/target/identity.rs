@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::sysfs::{text, value};
+use super::sysfs::{is_partition, names, text, value};
 use crate::model::facts::PcieLink;
 use crate::sys::root::Root;
 
@@ -49,6 +49,15 @@ pub(super) fn identity(disk: &Path) -> Identity {
     }
 }
 
+/// Whether no other disk of this host has this serial number: enclosures give one to all their disks.
+pub fn is_only_serial(root: &Root, serial: &str) -> bool {
+    let class = root.sys.join("class/block");
+    let disks = names(&class).into_iter().map(|name| class.join(name));
+    let disks = disks.filter(|dir| !is_partition(dir));
+    let same = disks.filter(|dir| identity(dir).serial.as_deref() == Some(serial));
+    same.take(2).count() < 2
+}
+
 /// The serial number of SCSI's Unit Serial Number page: a header of four bytes, of which the last
 /// two are the length (SPC-4 7.8.15), then ASCII padded with blanks.
 fn unit_serial(page: &[u8]) -> Option<String> {
@@ -85,6 +94,26 @@ pub(super) fn pcie_link(root: &Root, disk: &Path) -> Option<PcieLink> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_serial_number_that_two_disks_have_is_not_the_only_one() {
+        let sys = tempfile::tempdir().unwrap();
+        let root = Root {
+            sys: sys.path().to_owned(),
+            ..Root::host()
+        };
+        let disk = |name: &str, serial: &str| {
+            let dir = sys.path().join("class/block").join(name);
+            fs::create_dir_all(dir.join("device")).unwrap();
+            fs::write(dir.join("device/serial"), serial).unwrap();
+        };
+        disk("sda", "ENCLOSURE\n");
+        disk("sdb", "S1\n");
+        assert!(is_only_serial(&root, "ENCLOSURE"));
+        disk("sdc", "ENCLOSURE\n");
+        assert!(!is_only_serial(&root, "ENCLOSURE"));
+        assert!(is_only_serial(&root, "S1"));
+    }
 
     #[test]
     fn a_serial_number_page_gives_its_text() {

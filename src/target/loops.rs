@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::graph::Node;
+use super::images::Images;
 use super::stack::device_node;
 use super::sysfs::{text, value};
 use crate::model::facts::DevId;
@@ -36,8 +37,10 @@ pub struct Backing {
     pub path: String,
     /// The block device that it is; none for a regular file.
     pub block_device: Option<DevId>,
-    /// The regular file that it is; none for a block device, and where it can't be known.
+    /// The regular file that it really is; none for a block device, and where it can't be known.
     pub file: Option<FileId>,
+    /// That file's filesystem may show it from another one, and doesn't tell which it is there.
+    pub is_unresolved: bool,
     /// Where in it the loop device starts.
     pub offset_bytes: u64,
 }
@@ -53,32 +56,39 @@ impl Backing {
 /// What a loop device is attached to; none if it isn't. The kernel is asked by ioctl, because the
 /// path that sysfs gives may mean another file in this mount namespace, or none; without the right
 /// to open the device, the path is what there is.
-pub(super) fn backing(root: &Root, dev: DevId, dir: &Path) -> Option<Backing> {
+pub(super) fn backing(images: &Images, root: &Root, dev: DevId, dir: &Path) -> Option<Backing> {
     let path = text(dir.join("loop/backing_file"))?;
     let status = device_node(root, dev)
         .and_then(File::open)
         .and_then(ioctl::loop_status);
-    if let Ok(status) = status {
-        return Some(Backing {
-            path,
-            block_device: status.block_device,
-            file: status.block_device.is_none().then_some(FileId {
+    let (block_device, shown, offset_bytes) = match status {
+        Ok(status) => {
+            let file = FileId {
                 dev: status.file_dev,
                 inode: status.inode,
-            }),
-            offset_bytes: status.offset_bytes,
-        });
-    }
-    let found = fs::metadata(&path).ok();
+            };
+            (status.block_device, Some(file), status.offset_bytes)
+        }
+        Err(_) => {
+            let found = fs::metadata(&path).ok();
+            let device = found
+                .as_ref()
+                .filter(|found| found.file_type().is_block_device());
+            let file = found.as_ref().filter(|found| found.is_file());
+            (
+                device.map(|found| DevId::from_dev(found.rdev())),
+                file.map(FileId::of),
+                value(dir.join("loop/offset")).unwrap_or(0),
+            )
+        }
+    };
+    let shown = shown.filter(|_| block_device.is_none());
+    let image = shown.map(|shown| images.resolve(&path, shown));
     Some(Backing {
-        block_device: found
-            .as_ref()
-            .filter(|found| found.file_type().is_block_device())
-            .map(|found| DevId::from_dev(found.rdev())),
-        file: found
-            .filter(|found| found.file_type().is_file())
-            .map(|found| FileId::of(&found)),
-        offset_bytes: value(dir.join("loop/offset")).unwrap_or(0),
         path,
+        block_device,
+        file: image.map(|image| image.id),
+        is_unresolved: image.is_some_and(|image| image.is_unresolved),
+        offset_bytes,
     })
 }

@@ -9,6 +9,8 @@ pub(super) struct MountLine {
     pub(super) id: u64,
     /// The device number of its files.
     pub(super) dev: DevId,
+    /// Which directory of the filesystem is mounted.
+    pub(super) root: String,
     /// Where it is mounted.
     pub(super) mount_point: String,
     /// The mount's options, then those of its superblock that differ.
@@ -33,7 +35,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     let id = plain(fields.next()?)?.parse().ok()?;
     let _parent = fields.next()?;
     let dev = plain(fields.next()?)?.parse().ok()?;
-    let _root = fields.next()?;
+    let root = unescape(fields.next()?);
     let mount_point = unescape(fields.next()?);
     let mount_options = fields.next()?;
     // Optional fields, then a dash.
@@ -54,6 +56,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     Some(MountLine {
         id,
         dev,
+        root,
         mount_point,
         options,
         fs_type,
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0].id, 36);
         assert_eq!(lines[0].dev.to_string(), "98:0");
+        assert_eq!(lines[0].root, "/sub");
         assert_eq!(lines[0].mount_point, "/mnt two");
         assert_eq!(lines[0].options, ["rw", "noatime", "errors=continue"]);
         assert_eq!(lines[0].fs_type, "ext4");

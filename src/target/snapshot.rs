@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::exports::{Export, exports};
 use super::graph::Node;
+use super::images::Images;
 use super::loops::{self, Backing, FileId};
 use super::mount::block_device;
 use super::mountinfo::{self, unescape};
@@ -81,13 +82,14 @@ impl Snapshot {
     /// is not in it.
     pub(super) fn take(root: &Root) -> Snapshot {
         let pids = pids(root);
+        let images = Images::of(root);
         let devices = Snapshot::of_devices(root);
         Snapshot {
             mounts: mount_uses(root, &pids),
             swaps: swaps(root),
             btrfs: btrfs_members(root),
-            writers: writers(root, &pids, &devices.loops),
-            exports: exports(root),
+            writers: writers(root, &pids, &images, &devices.loops),
+            exports: exports(root, &images),
             ..devices
         }
     }
@@ -96,7 +98,7 @@ impl Snapshot {
     pub(super) fn of_devices(root: &Root) -> Snapshot {
         let devices = block_devices(root);
         Snapshot {
-            loops: attached_loops(root, &devices),
+            loops: attached_loops(root, &Images::of(root), &devices),
             devices,
             ..Snapshot::default()
         }
@@ -288,7 +290,7 @@ fn block_devices(root: &Root) -> Vec<BlockDevice> {
     found.collect()
 }
 
-fn attached_loops(root: &Root, devices: &[BlockDevice]) -> Vec<LoopUse> {
+fn attached_loops(root: &Root, images: &Images, devices: &[BlockDevice]) -> Vec<LoopUse> {
     let loops = devices
         .iter()
         .filter(|device| device.dir.join("loop/backing_file").exists());
@@ -296,7 +298,7 @@ fn attached_loops(root: &Root, devices: &[BlockDevice]) -> Vec<LoopUse> {
         .filter_map(|device| {
             Some(LoopUse {
                 dev: device.dev,
-                backing: loops::backing(root, device.dev, &device.dir)?,
+                backing: loops::backing(images, root, device.dev, &device.dir)?,
             })
         })
         .collect()
@@ -304,7 +306,7 @@ fn attached_loops(root: &Root, devices: &[BlockDevice]) -> Vec<LoopUse> {
 
 /// Processes with a block device, or a file that a loop device lies on, open for writing. The kernel's own
 /// users, such as mounts, have no descriptors: they are found elsewhere.
-fn writers(root: &Root, pids: &[u32], loops: &[LoopUse]) -> Vec<Writer> {
+fn writers(root: &Root, pids: &[u32], images: &Images, loops: &[LoopUse]) -> Vec<Writer> {
     let files: HashSet<FileId> = loops
         .iter()
         .filter_map(|found| found.backing.file)
@@ -315,7 +317,7 @@ fn writers(root: &Root, pids: &[u32], loops: &[LoopUse]) -> Vec<Writer> {
         let tables = descriptor_tables(&process, pid);
         let nodes: HashSet<Node> = tables
             .iter()
-            .flat_map(|table| opened_to_write(table, &files))
+            .flat_map(|table| opened_to_write(table, images, &files))
             .collect();
         found.extend(nodes.into_iter().map(|node| Writer {
             node,
@@ -339,7 +341,7 @@ fn descriptor_tables(process: &Path, pid: u32) -> Vec<PathBuf> {
     [process.to_owned()].into_iter().chain(apart).collect()
 }
 
-fn opened_to_write(table: &Path, files: &HashSet<FileId>) -> Vec<Node> {
+fn opened_to_write(table: &Path, images: &Images, files: &HashSet<FileId>) -> Vec<Node> {
     let mut found = Vec::new();
     for fd in names(table.join("fd")) {
         let info = fs::read_to_string(table.join("fdinfo").join(&fd)).unwrap_or_default();
@@ -348,14 +350,18 @@ fn opened_to_write(table: &Path, files: &HashSet<FileId>) -> Vec<Node> {
             continue;
         }
         let link = table.join("fd").join(&fd);
-        let is_path = fs::read_link(&link).is_ok_and(|target| target.is_absolute());
-        let Some(file) = is_path.then(|| fs::metadata(&link).ok()).flatten() else {
+        let path = fs::read_link(&link).ok().filter(|path| path.is_absolute());
+        let Some((path, file)) = path.and_then(|path| Some((path, fs::metadata(&link).ok()?)))
+        else {
             continue;
         };
         if file.file_type().is_block_device() {
             found.push(Node::Device(DevId::from_dev(file.rdev())));
-        } else if files.contains(&FileId::of(&file)) {
-            found.push(Node::File(FileId::of(&file)));
+        } else if file.is_file() && !files.is_empty() {
+            let image = images
+                .resolve(&path.to_string_lossy(), FileId::of(&file))
+                .id;
+            found.extend(files.contains(&image).then_some(Node::File(image)));
         }
     }
     found

@@ -67,6 +67,8 @@ pub enum By {
         /// As what.
         what: String,
     },
+    /// Nobody knows: it is a file on a filesystem that may show those of another one.
+    Unresolved,
     /// A process that has it open for writing.
     Writer {
         /// Its number.
@@ -104,7 +106,8 @@ pub fn usage(root: &Root, dev: DevId) -> io::Result<Usage> {
     let snapshot = Snapshot::take(root);
     let graph = blockmap::graph(root, &snapshot);
     let view = View::of(&snapshot, &graph, dev);
-    let uses = view.named_uses().chain(view.built_uses()).collect();
+    let uses = view.named_uses().chain(view.built_uses());
+    let uses = uses.chain(view.unresolved()).collect();
     Ok(Usage { device, uses })
 }
 
@@ -187,6 +190,24 @@ impl<'a> View<'a> {
             of: self.snapshot.name(lower),
             by: self.builder(device),
             place: self.place(&met),
+        })
+    }
+
+    /// The image files that it lies on and that others may know under another name. One that was removed has
+    /// none, so nobody can come to it any more.
+    fn unresolved(&self) -> impl Iterator<Item = Use> {
+        let loops = self.snapshot.loops.iter().map(|found| &found.backing);
+        let loops =
+            loops.filter(|backing| backing.is_unresolved && !backing.path.ends_with(" (deleted)"));
+        let below = loops.filter(|backing| {
+            let node = backing.node();
+            node.is_some_and(|node| reaches(&self.pieces, &node))
+        });
+        below.map(|backing| Use {
+            relation: Relation::Lower,
+            of: backing.path.clone(),
+            by: By::Unresolved,
+            place: None,
         })
     }
 

@@ -55,6 +55,10 @@ impl Machine {
     fn attach(&self, minor: u32, image: &str, offset_bytes: u64) {
         self.device(&format!("loop{minor}"), &format!("7:{minor}"));
         let image = self.0.path().join(image);
+        if let Ok(found) = fs::metadata(&image) {
+            let disk = crate::target::FileId::of(&found).dev.to_string();
+            fs::create_dir_all(self.0.path().join("sys/dev/block").join(disk)).unwrap();
+        }
         let dir = format!("sys/devices/loop{minor}/loop");
         self.file(&format!("{dir}/backing_file"), image.to_str().unwrap());
         self.file(&format!("{dir}/offset"), &offset_bytes.to_string());
@@ -203,7 +207,7 @@ fn swap_btrfs_and_holders_are_uses() {
         "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n",
     );
     machine.file("sys/fs/btrfs/uuid-1/devices/sda1/dev", "8:1");
-    machine.map("dm-0", "254:0", &["8:1"]);
+    machine.map("dm-0", "240:0", &["8:1"]);
     machine.file("sys/devices/dm-0/dm/name", "vg-root");
     machine.file("sys/devices/dm-0/dm/uuid", "LVM-abc");
     let uses: Vec<By> = machine
@@ -362,9 +366,9 @@ fn a_loop_device_over_what_is_used_below_is_in_use() {
     machine.file("dev/image", "");
     machine.attach(0, "dev/image", 0);
     machine.attach(1, "dev/image", 0);
-    machine.map("dm-0", "254:0", &["7:1"]);
-    machine.map("dm-1", "254:1", &["254:0"]);
-    machine.file("proc/self/mountinfo", &mounted("254:1"));
+    machine.map("dm-0", "240:0", &["7:1"]);
+    machine.map("dm-1", "240:1", &["240:0"]);
+    machine.file("proc/self/mountinfo", &mounted("240:1"));
     let uses = machine.usage("7:0");
     let of = |name: &str| {
         uses.iter()
@@ -387,19 +391,19 @@ fn a_loop_device_over_what_is_used_below_is_in_use() {
 #[test]
 fn a_map_that_nobody_uses_beside_another_over_the_same_map_is_no_matter() {
     let machine = Machine::new();
-    machine.map("dm-0", "254:0", &["8:0"]);
-    machine.map("dm-1", "254:1", &["254:0"]);
-    machine.map("dm-2", "254:2", &["254:0"]);
-    assert_eq!(machine.usage("254:1"), []);
-    machine.file("proc/self/mountinfo", &mounted("254:2"));
+    machine.map("dm-0", "240:0", &["8:0"]);
+    machine.map("dm-1", "240:1", &["240:0"]);
+    machine.map("dm-2", "240:2", &["240:0"]);
+    assert_eq!(machine.usage("240:1"), []);
+    machine.file("proc/self/mountinfo", &mounted("240:2"));
     assert_eq!(
-        machine.usage("254:1"),
+        machine.usage("240:1"),
         [(Relation::Overlap, "dm-2".into(), mount("/x", None))]
     );
     // Over a disk itself, two maps over the same bytes are nobody's habit.
     machine.file("proc/self/mountinfo", "");
-    machine.map("dm-3", "254:3", &["8:0"]);
-    let uses = machine.usage("254:3");
+    machine.map("dm-3", "240:3", &["8:0"]);
+    let uses = machine.usage("240:3");
     assert!(
         matches!(&uses[..], [(Relation::Lower, of, By::Holder { name, .. }), ..] if of == "sda" && name == "dm-0"),
         "{uses:?}"
@@ -449,4 +453,38 @@ fn arrays_in_one_container_have_each_their_part_of_its_members() {
         uses.contains(&(Relation::Overlap, "md124".into(), mount("/x", None))),
         "{uses:?}"
     );
+}
+
+#[test]
+fn an_image_on_a_filesystem_over_others_is_refused_and_may_be_another_s_of_its_size() {
+    let machine = Machine::new();
+    machine.file("image", "");
+    machine.file("other", "");
+    machine.attach(0, "image", 0);
+    machine.attach(1, "other", 0);
+    for minor in [0, 1] {
+        machine.file(&format!("sys/devices/loop{minor}/loop/sizelimit"), "0");
+    }
+    assert_eq!(machine.usage("7:0"), []);
+    // Now nothing says what filesystem has them.
+    let disk = fs::metadata(machine.0.path().join("image")).unwrap();
+    let disk = crate::target::FileId::of(&disk).dev.to_string();
+    fs::remove_dir(machine.0.path().join("sys/dev/block").join(disk)).unwrap();
+    let uses = machine.usage("7:0");
+    assert_eq!(
+        uses.iter()
+            .filter(|(_, _, by)| *by == By::Unresolved)
+            .count(),
+        2,
+        "{uses:?}"
+    );
+    assert!(
+        uses.iter()
+            .any(|(_, _, by)| matches!(by, By::Loop { name } if name == "loop1"))
+    );
+    // Files of two sizes are two files.
+    machine.file("sys/devices/loop1/size", "4096");
+    let uses = machine.usage("7:0");
+    assert_eq!(uses.len(), 1, "{uses:?}");
+    assert_eq!(uses[0].2, By::Unresolved);
 }

@@ -1,11 +1,11 @@
-//! How much of a filesystem a run may take.
+//! How much of what is free a run may take.
 
 use crate::model::units::show_amount;
 
 /// The fullest that a run makes a filesystem, in percent.
 const FULLEST_PERCENT: u64 = 95;
 
-/// Bytes that scratch files may take of a filesystem of `size_bytes` with `free_bytes` to spare:
+/// Bytes that may be taken of a filesystem, or of a pool, of `size_bytes` with `free_bytes` to spare:
 /// at most half of what is free, and no more than leaves it 95 % full. One that tells a size of 0 tells
 /// none (ramfs: simple_statfs() in fs/libfs.c), and has room.
 pub fn allowed_bytes(size_bytes: u64, free_bytes: u64) -> u64 {
