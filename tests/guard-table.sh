@@ -469,7 +469,7 @@ if has dmsetup && dmsetup targets 2>/dev/null | grep -q linear; then
     over "$image" $((20 << 20)) $((4 << 20))
     refused "a loop device on the image below a mounted map" "$loop" "mounted at $point"
     over "$image" $((56 << 20)) $((4 << 20))
-    allowed "one on that image that no map reaches" "$loop"
+    refused "one on that image beside them, in the loop device below" "$loop" "is the backing of"
     over "/dev/mapper/$tag-c"
     refused "a map that backs a loop device" "/dev/mapper/$tag-c" "backs"
     section "device-mapper, other targets over one disk"
