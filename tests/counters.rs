@@ -115,7 +115,8 @@ impl Apart {
         let options = ["-O", "journal_dev", journal.node()];
         system("mke2fs", &[&quiet[..], &options].concat());
         let place = format!("device={}", journal.node());
-        let options = ["-J", &place, device.node()];
+        let at_once = "lazy_itable_init=0,lazy_journal_init=0";
+        let options = ["-E", at_once, "-J", &place, device.node()];
         system("mkfs.ext4", &[&quiet[..], &options].concat());
         Apart {
             mount: Mount::of(device, &[]),
@@ -136,6 +137,70 @@ fn the_transactions_of_a_journal_on_another_device_are_found() {
         let cell = cells(&record, "file")[0];
         is_one(per_write(cell, "/filesystem/jbd2/transactions"));
     }
+}
+
+/// The parts of the devices of a filesystem on several, for its one append cell: bytes per byte and
+/// flushes per write of each; and the sums that the columns show.
+fn parts(dir: &str) -> (Vec<(f64, f64)>, Value, Ran) {
+    let quick = ["--sizes", "4k", "--rounds", "10", "--budget", "2s"];
+    let args = ["file", dir, "--file-state", "append", "--trace", "off"];
+    let program = Program::new();
+    let (ran, _) = program.measure(&[&args[..], &quick].concat());
+    let record = program.state().join("record.json");
+    let report = ["report", record.to_str().unwrap(), "--format", "json"];
+    let all: Value = serde_json::from_str(&program.run(&report).stdout).unwrap();
+    let counted = all["amplification"][0].clone();
+    let each = |part: &Value| {
+        let of = |key: &str| part[key].as_f64().unwrap();
+        (of("bytes_per_byte"), of("flushes_per_write"))
+    };
+    let parts = counted["parts"].as_array().unwrap().iter().map(each);
+    (parts.collect(), counted, ran)
+}
+
+#[test]
+fn every_device_of_a_filesystem_counts_in_a_row_of_its_own() {
+    needs_root!();
+    let filesystem = Apart::new();
+    let (parts, sums, ran) = parts(filesystem.mount.dir());
+    let [data, journal] = parts[..] else {
+        panic!("{sums:#}")
+    };
+    // The data is written to the one, and 20 KiB of a transaction with its commit block to the other.
+    assert!((1.0..1.3).contains(&data.0), "{sums:#}");
+    assert!((5.0..7.5).contains(&journal.0), "{sums:#}");
+    is_one(data.1);
+    is_one(journal.1 / 2.0);
+    let all = sums["amplification"].as_f64().unwrap();
+    assert!((data.0 + journal.0 - all).abs() < 1e-6, "{sums:#}");
+    ran.prints("What each device of the filesystem took")
+        .prints(&format!("journal: {}", filesystem._journal.name()));
+
+    let (device, log) = (Loop::new(320), Loop::new(128));
+    let place = format!("logdev={}", log.node());
+    system("mkfs.xfs", &["-q", "-f", "-l", &place, device.node()]);
+    let mount = Mount::of(device, &["-o", &place]);
+    let (parts, sums, _) = self::parts(mount.dir());
+    let [data, journal] = parts[..] else {
+        panic!("{sums:#}")
+    };
+    is_one(data.0);
+    assert!((0.3..0.6).contains(&journal.0), "{sums:#}");
+    is_one(journal.1 / 2.0);
+    drop(mount);
+
+    let (device, other) = (Loop::new(256), Loop::new(256));
+    let both = [device.node(), other.node()];
+    let raid1 = ["-q", "-f", "-d", "raid1", "-m", "raid1"];
+    system("mkfs.btrfs", &[&raid1[..], &both].concat());
+    let mount = Mount::of(device, &[]);
+    let (parts, sums, _) = self::parts(mount.dir());
+    let [one, two] = parts[..] else {
+        panic!("{sums:#}")
+    };
+    // Each has all of it.
+    assert!((one.0 / two.0 - 1.0).abs() < 0.05, "{sums:#}");
+    drop(mount);
 }
 
 #[test]
@@ -326,4 +391,32 @@ fn each_write_sleeps_at_least_once_and_takes_processor_time() {
     assert!((0.5..3.0).contains(&sleeps), "{sleeps}");
     assert!(of("user_ns") + of("system_ns") > 0.0);
     assert!(slices(cell).all(|slice| slice["filesystem"].is_null()));
+}
+
+#[test]
+fn processors_that_the_run_may_not_use_are_not_told_as_its_own() {
+    needs_root!();
+    let device = Loop::new(16);
+    let program = Program::new();
+    let args = [
+        "raw",
+        device.node(),
+        "--sizes",
+        "4k",
+        "--rounds",
+        "8",
+        "--budget",
+        "1s",
+    ];
+    let own = program.command(&args);
+    let mut pinned = std::process::Command::new("taskset");
+    pinned.args(["-c", "0"]).arg(own.get_program()).args(&args);
+    pinned.env("XDG_STATE_HOME", program.state());
+    let ran = support::ran(pinned.output().unwrap()).exits(0);
+    let all = std::thread::available_parallelism().unwrap();
+    if all.get() > 1 {
+        ran.prints(&format!(", 1 of {all} CPUs")).says(&format!(
+            "the CPU affinity of this run allows 1 of {all} CPUs"
+        ));
+    }
 }

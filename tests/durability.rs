@@ -3,7 +3,9 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
+use support::disturbance::Disturbance;
 use support::{Loop, Program, cells, system};
 
 const QUICK: &[&str] = &[
@@ -72,4 +74,42 @@ fn blocks_above_4_kib_are_written_whole() {
     assert_eq!(sizes.min(), Some(Some(16_384)), "{ran:#?}");
     ran.exits(0);
     assert_eq!(device.digest(), before);
+}
+
+#[test]
+fn flushes_of_others_on_the_disk_below_are_none_of_the_devices() {
+    needs_root!();
+    let folder = support::folder();
+    let image = folder.path().join("image");
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let device = Loop::over(&image, &["--direct-io=on"]);
+    let other = fs::File::create(folder.path().join("other")).unwrap();
+    let program = Program::new();
+    let _flusher = Disturbance::of(move |round| {
+        other.write_all_at(b"x", round % 4096).unwrap();
+        other.sync_data().unwrap();
+    });
+    program.measure(&[&["durability", device.node()], QUICK].concat());
+    let record = program.state().join("record.json");
+    let report = program.run(&["report", record.to_str().unwrap(), "--format", "json"]);
+    let all: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let costs = all["sync_costs"].as_array().unwrap();
+    let empty = costs.iter().find(|cost| cost["bare_cell"].is_null());
+    let each = empty.unwrap()["flushes_per_op"].as_f64().unwrap();
+    assert!((0.95..1.05).contains(&each), "{costs:#?}");
+}
+
+#[test]
+fn a_layer_below_that_drops_flushes_is_named() {
+    needs_root!();
+    let below = Loop::new(32);
+    let device = Loop::over(std::path::Path::new(below.node()), &[]);
+    let setting = format!("/sys/block/{}/queue/write_cache", below.name());
+    fs::write(&setting, "write through").unwrap();
+    let (ran, _) = Program::new().measure(&[&["durability", device.node()], QUICK].concat());
+    fs::write(&setting, "write back").unwrap();
+    ran.prints(&format!(
+        "no flush goes further down than to {}",
+        below.name()
+    ));
 }

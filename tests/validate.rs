@@ -383,7 +383,7 @@ fn a_device_of_known_speed_gets_the_verdicts_that_it_deserves() {
         return;
     };
     let program = Program::new();
-    let run = |least: u32, most: u32| {
+    let run = |least: u32, most: u32, more: &[&str]| {
         let claim = |bound: &str| {
             format!(
                 "[[claim]]\nname = 'n'\npattern = 'rand'\nsize = '4k'\nqueue_depth = 4\n\
@@ -402,9 +402,17 @@ fn a_device_of_known_speed_gets_the_verdicts_that_it_deserves() {
             "--budget",
             "4s",
         ];
+        let args = [&args[..], more].concat();
         ran(throttle.command(&program.command(&args)).output().unwrap())
     };
-    run(10, 4000).exits(0).prints("2 hold");
-    run(4000, 9000).exits(1).prints("1 holds, 1 fails");
-    run(5, 10).exits(1).prints("1 holds, 1 fails");
+    // The limit is told, and a device under it is not the one that is claimed of.
+    let limit = run(10, 4000, &[]);
+    let limit = limit.says("a control group limits this run, /sys/fs/cgroup/");
+    assert!(!limit.stdout.contains("2 hold"), "{limit:#?}");
+    limit.prints("not comparable");
+    run(10, 4000, &["--as-if"]).exits(0).prints("2 hold");
+    run(4000, 9000, &["--as-if"])
+        .exits(1)
+        .prints("1 holds, 1 fails");
+    run(5, 10, &["--as-if"]).exits(1).prints("1 holds, 1 fails");
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::cell::Role;
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind, Host};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind, FsDevice, Holds, Host};
 use crate::model::record::{Cell, Record, Target};
 use crate::model::traffic::BlockStat;
 use crate::model::units::SECTOR_BYTES;
@@ -16,16 +16,22 @@ const MODEL_EXTRA_BYTES: f64 = ((32 + 4) << 10) as f64;
 /// The cache setting under which the block layer drops flushes before they reach a device
 /// (Documentation/block/writeback_cache_control.rst).
 const WRITE_THROUGH: &str = "write through";
+/// Others' share of a disk's writes from which its flushes are not known to be a cell's own.
+const OTHERS: f64 = 0.02;
 /// The first kernel that counts flushes (Documentation/block/stat.rst).
 const FLUSHES_SINCE: (u32, u32) = (5, 5);
 
-/// One cell's traffic at the top device of its stack. Sums over its slices; nothing of traced ones.
+/// One cell's traffic at the devices that its target writes to directly: one, or a filesystem's several.
+/// Sums over its slices; nothing of traced ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
     /// The `id` of the cell.
     pub cell: String,
-    /// The device whose counters these are.
+    /// The device whose counters these are, or the first of several.
     pub device: DevId,
+    /// Of a filesystem on several devices, the part of each; else empty.
+    #[serde(default)]
+    pub parts: Vec<Part>,
     /// Bytes that the device was asked to write, per byte written. Under 1 where writes had not
     /// left the page cache when the slices ended; over 1 on a raw device only by others' I/O.
     pub amplification: f64,
@@ -39,10 +45,10 @@ pub struct Amplification {
     pub requests_per_write: f64,
     /// Bios merged into those requests, per write.
     pub merges_per_write: f64,
-    /// Flushes of the drive's cache per write; none where no device of the stack counts them.
+    /// Flushes of the drives' caches per write; none where no device of a stack counts them.
     pub flushes_per_write: Option<f64>,
-    /// Which device counted the flushes: partitions and device-mapper targets don't count theirs,
-    /// so it may be the disk below, with what others flushed on it.
+    /// Which device counted the flushes, the first of several: partitions and device-mapper targets don't
+    /// count theirs, so it may be the disk below.
     pub flush_device: Option<DevId>,
     /// What iostat would have shown as written while the cell ran.
     pub device_bytes_per_s: f64,
@@ -56,7 +62,22 @@ pub struct Amplification {
     pub foreign: Option<Foreign>,
 }
 
-/// Every cell whose device counted, in the record's order.
+/// What one of several devices took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The device.
+    pub device: DevId,
+    /// What the filesystem keeps there; none of the one that it is mounted from.
+    pub holds: Option<Holds>,
+    /// Bytes that it was asked to write, per byte written.
+    pub bytes_per_byte: f64,
+    /// Write requests per write.
+    pub requests_per_write: f64,
+    /// Flushes per write, as in [`Amplification::flushes_per_write`].
+    pub flushes_per_write: Option<f64>,
+}
+
+/// Every cell whose devices counted, in the record's order.
 pub fn amplifications(record: &Record) -> Vec<Amplification> {
     let counts_flushes = counts_flushes(&record.host);
     record
@@ -82,16 +103,20 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(cell: &Cell, device: DevId) -> Sums {
+    /// Of the slices that all of these devices counted in.
+    fn of(cell: &Cell, devices: &[DevId]) -> Sums {
         let mut sums = Sums::default();
         for slice in &cell.slices {
-            let Some(traffic) = slice.devices.iter().find(|one| one.dev == device) else {
-                continue;
-            };
-            sums.ops += slice.ops;
-            sums.bytes += slice.bytes;
-            sums.elapsed_ns += slice.elapsed_ns;
-            sums.counted = sums.counted.plus(&traffic.counted);
+            let of = |dev: &DevId| slice.devices.iter().find(|one| one.dev == *dev);
+            let counted: Option<Vec<_>> = devices.iter().map(of).collect();
+            for traffic in counted.iter().flatten() {
+                sums.counted = sums.counted.plus(&traffic.counted);
+            }
+            if counted.is_some() {
+                sums.ops += slice.ops;
+                sums.bytes += slice.bytes;
+                sums.elapsed_ns += slice.elapsed_ns;
+            }
         }
         sums
     }
@@ -99,54 +124,112 @@ impl Sums {
     fn written_bytes(&self) -> u64 {
         self.counted.write_sectors * SECTOR_BYTES
     }
+
+    fn per_write(&self, count: u64) -> f64 {
+        count as f64 / self.ops as f64
+    }
 }
 
 fn amplification(cell: &Cell, target: &Target, counts_flushes: bool) -> Option<Amplification> {
-    let device = target.stack.first()?;
-    let sums = Sums::of(cell, device.dev);
+    let tops = target.tops()?;
+    let sums = Sums::of(cell, &tops);
     if sums.ops == 0 || sums.bytes == 0 || sums.elapsed_ns == 0 {
         return None;
     }
-    let per_write = |count: u64| count as f64 / sums.ops as f64;
     let size_bytes = cell.spec.axes.size_bytes as f64;
     let written_bytes = sums.written_bytes();
-    let flush_device = flush_device(&target.stack).filter(|_| counts_flushes);
-    let flushed = flush_device.map(|device| Sums::of(cell, device));
-    // A device below may have been added to the stack's counters later, or not at all.
-    let flushed = flushed.filter(|flushed| flushed.ops > 0);
+    let devices: Vec<&DeviceFacts> = target.devices().collect();
+    let flushed = |tops: &[DevId]| flushed(cell, &devices, tops).filter(|_| counts_flushes);
+    let all_flushed = flushed(&tops);
+    let first = *tops.first()?;
     Some(Amplification {
         cell: cell.spec.id.clone(),
-        device: device.dev,
+        device: first,
+        parts: match tops.len() {
+            1 => Vec::new(),
+            _ => tops
+                .iter()
+                .map(|&top| {
+                    let own = Sums::of(cell, &[top]);
+                    Part {
+                        device: top,
+                        holds: holds(target, top),
+                        bytes_per_byte: own.written_bytes() as f64 / own.bytes as f64,
+                        requests_per_write: own.per_write(own.counted.writes),
+                        flushes_per_write: flushed(&[top])
+                            .map(|flushed| flushed.per_write(flushed.counted.flushes)),
+                    }
+                })
+                .collect(),
+        },
         amplification: written_bytes as f64 / sums.bytes as f64,
         effective_share: (written_bytes > 0).then(|| sums.bytes as f64 / written_bytes as f64),
         model_share: (cell.spec.role == Role::File)
             .then(|| size_bytes / (size_bytes + MODEL_EXTRA_BYTES)),
-        requests_per_write: per_write(sums.counted.writes),
-        merges_per_write: per_write(sums.counted.writes_merged),
-        flushes_per_write: flushed
+        requests_per_write: sums.per_write(sums.counted.writes),
+        merges_per_write: sums.per_write(sums.counted.writes_merged),
+        flushes_per_write: all_flushed
             .as_ref()
-            .map(|flushed| flushed.counted.flushes as f64 / flushed.ops as f64),
-        flush_device: flush_device.filter(|_| flushed.is_some()),
+            .map(|flushed| flushed.per_write(flushed.counted.flushes)),
+        flush_device: all_flushed
+            .as_ref()
+            .and_then(|_| flush_device(&devices, first)),
         device_bytes_per_s: written_bytes as f64 / sums.elapsed_ns as f64 * 1e9,
         write_mean_ns: mean_ns(sums.counted.write_ms, sums.counted.writes),
-        flush_mean_ns: flushed
+        flush_mean_ns: all_flushed
             .and_then(|flushed| mean_ns(flushed.counted.flush_ms, flushed.counted.flushes)),
         reads_per_byte: (sums.counted.read_sectors * SECTOR_BYTES) as f64 / sums.bytes as f64,
         foreign: foreign(cell, target),
     })
 }
 
+/// Flushes per operation of a cell, where all that were counted are its own.
+pub(super) fn flushes_per_op(record: &Record, cell: &Cell, target: &Target) -> Option<f64> {
+    let devices: Vec<&DeviceFacts> = target.devices().collect();
+    let flushed = flushed(cell, &devices, &target.tops()?);
+    let flushed = flushed.filter(|_| counts_flushes(&record.host))?;
+    Some(flushed.per_write(flushed.counted.flushes))
+}
+
+/// What the devices counted that count the flushes of `tops`; none where one of them isn't counted, or
+/// where others wrote to them, whose flushes count there too.
+fn flushed(cell: &Cell, devices: &[&DeviceFacts], tops: &[DevId]) -> Option<Sums> {
+    let each = tops.iter().map(|&top| flush_device(devices, top));
+    let mut by: Vec<DevId> = each.collect::<Option<_>>()?;
+    // Two partitions may be of one disk.
+    by.sort_unstable();
+    by.dedup();
+    let (own, all) = (Sums::of(cell, tops), Sums::of(cell, &by));
+    // A flush comes with a write request, be it empty, or with one that has data.
+    let beyond = |of: fn(&BlockStat) -> u64, least: u64| {
+        let (own, all) = (of(&own.counted), of(&all.counted));
+        all.saturating_sub(own) as f64 > OTHERS * own.max(least) as f64
+    };
+    let is_shared = own.ops > 0
+        && (beyond(|counted| counted.writes, own.ops)
+            || beyond(|counted| counted.write_sectors, own.bytes / SECTOR_BYTES));
+    // A device below may have been added to the stack's counters later, or not at all.
+    (all.ops > 0 && !is_shared).then_some(all)
+}
+
+/// What a filesystem keeps on this one of its further devices.
+fn holds(target: &Target, top: DevId) -> Option<Holds> {
+    let is_it = |more: &&FsDevice| more.stack.first().is_some_and(|device| device.dev == top);
+    target.beside.iter().find(is_it).map(|more| more.holds)
+}
+
 fn mean_ns(total_ms: u64, requests: u64) -> Option<f64> {
     (requests > 0).then(|| total_ms as f64 * 1e6 / requests as f64)
 }
 
-/// The device that counts the flushes which the top device is sent. Flushes are counted where the
+/// The device that counts the flushes which the device `top` is sent. Flushes are counted where the
 /// block layer sequences them (block/blk-flush.c), for whole disks with request queues alone: not
 /// for partitions, nor for bio-based device-mapper and md devices, which send them on, nor for any other
 /// disk that takes bios. They are looked for as long as there is just one device below, since several get
 /// a flush each.
-fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
-    let mut device = stack.first()?;
+fn flush_device(devices: &[&DeviceFacts], top: DevId) -> Option<DevId> {
+    let find = |dev: DevId| devices.iter().find(|device| device.dev == dev);
+    let mut device = find(top)?;
     loop {
         let sends_on = matches!(
             device.kind,
@@ -162,7 +245,7 @@ fn flush_device(stack: &[DeviceFacts]) -> Option<DevId> {
         let [below] = device.lower[..] else {
             return None;
         };
-        device = stack.iter().find(|device| device.dev == below)?;
+        device = find(below)?;
     }
 }
 

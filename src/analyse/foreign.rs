@@ -34,7 +34,7 @@ pub struct Foreign {
 
 /// The most of it, where the target lies on several disks.
 pub(super) fn foreign(cell: &Cell, target: &Target) -> Option<Foreign> {
-    let mut disks: Vec<DevId> = target.stack.iter().filter_map(disk_of).collect();
+    let mut disks: Vec<DevId> = target.devices().filter_map(disk_of).collect();
     disks.sort_unstable();
     disks.dedup();
     let on_disks = disks.iter().filter_map(|&disk| on_disk(cell, target, disk));
@@ -82,7 +82,9 @@ fn on_disk(cell: &Cell, target: &Target, disk: DevId) -> Option<Foreign> {
         Elsewhere::Somewhere => return None,
     };
     let is_own = |device: &&DeviceFacts| disk_of(device) == Some(disk);
-    let own: Vec<DevId> = target.stack.iter().filter(is_own).map(|d| d.dev).collect();
+    let mut own: Vec<DevId> = target.devices().filter(is_own).map(|d| d.dev).collect();
+    own.sort_unstable();
+    own.dedup();
     let mut written_sectors = 0;
     let mut ours = BlockStat::default();
     let mut all = BlockStat::default();

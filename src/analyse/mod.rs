@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod gap;
 pub mod interval;
 pub mod lab;
+pub mod limits;
 pub mod quantile;
 pub mod ratio;
 pub mod spread;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limits::binding_limits;
 use crate::model::claims::{Bound, Claim, DriveState, Side, Trial, Validation};
 use crate::model::record::{Cell, Record, Target};
 use crate::plan::comparable::{cell_differs, drive_differs, open_conditions, unsaid};
@@ -121,6 +122,7 @@ fn verdict(
     let of = |cell: Option<&Cell>| figure(cell?, claim.bound?.figure);
     let measured = of(cell);
     let case = Case {
+        limits: binding_limits(record),
         validation,
         claim,
         trial,
@@ -154,6 +156,7 @@ fn verdict(
 
 /// All that a claim is judged by.
 struct Case<'a> {
+    limits: Vec<String>,
     validation: &'a Validation,
     claim: &'a Claim,
     trial: &'a Trial,
@@ -189,6 +192,7 @@ impl Case<'_> {
         if let Some(cell) = self.cell {
             differs.extend(cell_differs(conditions, &cell.spec.axes, device_bytes));
         }
+        differs.extend(self.limits.iter().cloned());
         let state = conditions.state;
         if state == Some(DriveState::Fresh)
             && !self.validation.purged

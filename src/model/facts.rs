@@ -201,6 +201,37 @@ pub struct JournalFacts {
     pub device: Option<DevId>,
 }
 
+/// A further device of a filesystem, beside the one that it is mounted from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FsDevice {
+    /// What the filesystem keeps there.
+    pub holds: Holds,
+    /// It, and all devices below it; empty where it isn't known which one it is.
+    pub stack: Vec<DeviceFacts>,
+}
+
+/// What a filesystem keeps on one of its devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holds {
+    /// Its journal, or log.
+    Journal,
+    /// The data of XFS's realtime files.
+    Realtime,
+    /// Anything, as a btrfs does on each of several devices.
+    Anything,
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Holds::Journal => "journal",
+            Holds::Realtime => "realtime data",
+            Holds::Anything => "data and metadata",
+        })
+    }
+}
+
 /// The machine that a record comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
@@ -212,10 +243,38 @@ pub struct Host {
     pub arch: String,
     /// Processors in use.
     pub cpus: u32,
+    /// Those of them that the run could use (sched_setaffinity(2)). None in a record that is older than
+    /// this.
+    #[serde(default)]
+    pub usable_cpus: Option<u32>,
+    /// Limits that its control groups set on writes and on processor time.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
     /// The processor's model.
     pub cpu_model: Option<String>,
     /// Memory.
     pub memory_bytes: Option<u64>,
+}
+
+/// A limit of a control group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The file that sets it.
+    pub file: String,
+    /// The device that it is on; none of processor time.
+    pub device: Option<DevId>,
+    /// As the file words it.
+    pub value: String,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.file)?;
+        if let Some(device) = self.device {
+            write!(f, "{device} ")?;
+        }
+        f.write_str(&self.value)
+    }
 }
 
 #[cfg(test)]

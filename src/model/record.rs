@@ -9,7 +9,7 @@ use super::cell::{CellSpec, Payload};
 use super::claims::Validation;
 use super::drive::DriveCounts;
 use super::durability::Durability;
-use super::facts::{DeviceFacts, Host, MountFacts};
+use super::facts::{DevId, DeviceFacts, FsDevice, Host, MountFacts};
 use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
 use super::timeline::Timeline;
@@ -162,6 +162,10 @@ pub struct Target {
     pub stack: Vec<DeviceFacts>,
     /// The directory's filesystem.
     pub mount: Option<MountFacts>,
+    /// Its further devices: all of them where there is no single one that it is mounted from, as for
+    /// a btrfs on several. Empty in a record that is older than this.
+    #[serde(default)]
+    pub beside: Vec<FsDevice>,
     /// The writes of a directory's workload went through the page cache although O_DIRECT was asked for:
     /// why. In a record that is older than [`Cell::buffered`], those of its cells.
     pub buffered: Option<String>,
@@ -176,6 +180,32 @@ pub struct Target {
     /// The filesystem that a lab built for it.
     #[serde(default)]
     pub variant: Option<Variant>,
+}
+
+impl Target {
+    /// All of its devices, those below others among them.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceFacts> {
+        let beside = self.beside.iter().flat_map(|more| &more.stack);
+        self.stack.iter().chain(beside)
+    }
+
+    /// The same, to be changed.
+    pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut DeviceFacts> {
+        let beside = self.beside.iter_mut().flat_map(|more| &mut more.stack);
+        self.stack.iter_mut().chain(beside)
+    }
+
+    /// The devices that are written to directly, each once. None where one of them isn't known.
+    pub fn tops(&self) -> Option<Vec<DevId>> {
+        let mut tops: Vec<DevId> = self.stack.first().iter().map(|top| top.dev).collect();
+        for more in &self.beside {
+            let top = more.stack.first()?.dev;
+            if !tops.contains(&top) {
+                tops.push(top);
+            }
+        }
+        Some(tops)
+    }
 }
 
 /// What a target is.

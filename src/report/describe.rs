@@ -21,11 +21,15 @@ pub(super) fn title(target: &Target) -> String {
 pub(super) fn facts(target: &Target) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(target.mount.as_ref().map(mount_line));
-    if let Some(line) = device_line(&target.stack) {
-        lines.push(line);
-    }
+    lines.extend(device_line(&target.stack));
     lines.extend(target.stack.first().and_then(cache_line));
-    lines.extend(target.stack.iter().filter_map(drives::fact_line));
+    for more in &target.beside {
+        let line = device_line(&more.stack);
+        let line = line.unwrap_or_else(|| "on a device that isn't known".to_owned());
+        lines.push(format!("{}: {line}", more.holds));
+        lines.extend(more.stack.first().and_then(cache_line));
+    }
+    lines.extend(target.devices().filter_map(drives::fact_line));
     lines
 }
 

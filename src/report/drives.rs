@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::analyse::drive::{Doubt, DriveUse, HealthDoubt, Teller, doubts, drive_uses};
 use crate::model::drive::{DriveCache, DriveFacts, Health, NvmeFormat};
 use crate::model::facts::DeviceFacts;
-use crate::model::record::Record;
+use crate::model::record::{Record, Target};
 use crate::model::units::{digits3, show_amount, show_bytes};
 
 use super::describe;
@@ -144,14 +144,14 @@ fn health_words(health: &Health) -> String {
 pub(super) fn of_run(record: &Record) -> Vec<Line> {
     let mut seen = Vec::new();
     let mut lines = Vec::new();
-    for device in record.targets.iter().flat_map(|target| &target.stack) {
+    for device in record.targets.iter().flat_map(Target::devices) {
         if !seen.contains(&device.dev) {
             seen.push(device.dev);
             lines.extend(warnings(device).into_iter().map(Line::warning));
         }
     }
     for used in drive_uses(record) {
-        let mut devices = record.targets.iter().flat_map(|target| &target.stack);
+        let mut devices = record.targets.iter().flat_map(Target::devices);
         let name = devices
             .find(|device| device.dev == used.dev)
             .map_or_else(|| used.dev.to_string(), |device| device.name.clone());

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analyse::limits::binding_limits;
 use crate::model::cell::Method;
 use crate::model::record::{BaselineKind, Cell, Content, Ended, Level, Note, Record, Run, Target};
 use crate::model::units::{show_amount, show_bytes, show_ns};
@@ -69,7 +70,11 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
         "{}, Linux {}, {}; {} {}; started {}",
         host.hostname,
         host.kernel,
-        things(host.cpus as usize, "CPU"),
+        match host.usable_cpus {
+            Some(usable) if usable < host.cpus =>
+                format!("{usable} of {}", things(host.cpus as usize, "CPU")),
+            _ => things(host.cpus as usize, "CPU"),
+        },
         study.record.tool.name,
         study.record.tool.version,
         run.started
@@ -80,6 +85,7 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     let rounds = is_measured.then(|| Line::remark(rounds));
     let mut lines: Vec<Line> = rounds.into_iter().collect();
     lines.push(Line::remark(machine));
+    lines.extend(limits(study.record));
     let cut_short = matches!(
         run.ended,
         Some(Ended::Interrupted | Ended::InUse | Ended::Stalled | Ended::Failed) | None
@@ -135,6 +141,19 @@ fn in_memory(study: &Study<'_>, cells: &[&Cell]) -> Option<Line> {
 /// What a cell measured is the page cache's speed.
 pub(super) fn is_memory(study: &Study<'_>, cell: &Cell) -> bool {
     cell.spec.axes.method == Method::None && study.is_buffered(cell)
+}
+
+/// What the run was held to: a fact, and a doubt.
+fn limits(record: &Record) -> Vec<Line> {
+    let is_measured = record.run.rounds > 0 || !record.cells.is_empty();
+    let told = binding_limits(record).into_iter().filter(|_| is_measured);
+    told.flat_map(|text| {
+        let doubt = format!(
+            "{text}: these figures may be the limit's and not the device's; measure without it"
+        );
+        [Line::remark(text), Line::warning(doubt)]
+    })
+    .collect()
 }
 
 fn ended(run: &Run, unit: &str) -> String {

@@ -158,6 +158,47 @@ pub(super) fn counters_table(study: &Study<'_>, shown: &[&Cell], varied: &Varied
     })
 }
 
+/// What each device of a filesystem on several took; none where there is but one.
+pub(super) fn parts_table(study: &Study<'_>, cells: &[&Cell], varied: &Varied) -> Option<Table> {
+    let mut rows = Vec::new();
+    for cell in cells {
+        let Some(counted) = study.amplification(cell) else {
+            continue;
+        };
+        let target = study.target(&cell.spec.target);
+        for part in &counted.parts {
+            let device = target.and_then(|of| of.devices().find(|one| one.dev == part.device));
+            let mut row = varied.cells(study, cell);
+            row.extend([
+                device.map_or_else(|| part.device.to_string(), |device| device.name.clone()),
+                part.holds
+                    .map_or_else(|| "data and metadata".to_owned(), |holds| holds.to_string()),
+                digits3(part.bytes_per_byte * cell.spec.axes.size_bytes as f64 / 1024.0),
+                digits3(part.bytes_per_byte),
+                text(Some(counted), |_| part.flushes_per_write.map(digits3)),
+                digits3(part.requests_per_write),
+            ]);
+            rows.push(row);
+        }
+    }
+    let mut columns = varied.columns();
+    columns.extend([
+        Column::text("device", 0),
+        Column::text("holds", 1),
+        Column::number("KiB/write", 0),
+        Column::number("ampl.", 0),
+        Column::number("flushes", 0),
+        Column::number("requests", 2),
+    ]);
+    (!rows.is_empty()).then(|| Table {
+        caption: "What each device of the filesystem took; the figures of the device in the other \
+                  tables are the sums"
+            .to_owned(),
+        columns,
+        rows,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::model::cell::FileState;

@@ -333,6 +333,7 @@ fn explained<'a>(study: &Study<'a>, target: &'a Target) -> Section {
         answers: answer::answers(study, target, &cells),
         tables: traffic::counters_table(study, &sides, &varied)
             .into_iter()
+            .chain(traffic::parts_table(study, &cells, &varied))
             .chain(effort::table(study, &sides, &varied))
             .chain(traffic::share_table(study, &cells))
             .collect(),
@@ -363,6 +364,7 @@ fn section<'a>(study: &Study<'a>, target: &'a Target) -> Section {
     tables.extend(tables::gap_table(study, &cells, &varied));
     tables.extend(tables::sides_table(study, &cells, &varied));
     tables.extend(tables::trunc_table(study, target, &varied));
+    tables.extend(traffic::parts_table(study, &cells, &varied));
     tables.extend(traffic::share_table(study, &cells));
     let sides = study.sides(&cells);
     tables.extend(effort::typical(study, &sides, &varied));

@@ -94,6 +94,7 @@ pub(super) fn device_target(id: &str, path: String, stack: Vec<DeviceFacts>) -> 
         kind: TargetKind::Device,
         stack,
         mount: None,
+        beside: Vec::new(),
         buffered: None,
         nocow: None,
         content: None,

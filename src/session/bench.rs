@@ -289,7 +289,7 @@ impl Slicer for Bench<'_> {
             slice: Slice {
                 truncating_opens_ns: driven.truncating_opens_ns,
                 worker_cpu_ns: Some(driven.tally.worker_cpu_ns),
-                devices: driven.tally.stack(&target.counters),
+                devices: driven.tally.devices(&target.counters),
                 neighbours: driven.tally.neighbours(&target.counters),
                 process: driven.tally.process,
                 filesystem: driven.tally.filesystem,

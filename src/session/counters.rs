@@ -12,8 +12,10 @@ use crate::target;
 /// Whose counters are read for a target.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// The devices of its stack that count.
-    pub(super) stack: Vec<DevId>,
+    /// Its devices that count, those below others among them.
+    pub(super) devices: Vec<DevId>,
+    /// Those that its bytes go to directly; none where one of them isn't known or doesn't count.
+    pub(super) tops: Vec<DevId>,
     /// The other partitions of the disks below it, by name.
     pub(super) neighbours: Vec<(String, DevId)>,
     /// The filesystem of a directory.
@@ -26,9 +28,17 @@ pub(super) fn of(root: &Root, record: &Record, id: &str) -> Counters {
         return Counters::default();
     };
     let counts = |dev: &DevId| blockstat::switched_off(root, *dev).is_none();
-    let stack = target.stack.iter().map(|device| device.dev);
+    let mut devices: Vec<DevId> = Vec::new();
+    for dev in target.devices().map(|device| device.dev).filter(counts) {
+        if !devices.contains(&dev) {
+            devices.push(dev);
+        }
+    }
+    let tops = target.tops().unwrap_or_default();
+    let all_count = tops.iter().all(|top| devices.contains(top));
     Counters {
-        stack: stack.filter(counts).collect(),
+        tops: if all_count { tops } else { Vec::new() },
+        devices,
         neighbours: neighbours(root, target),
         filesystem: target.mount.as_ref().map(|mount| FsStat::of(root, mount)),
     }
@@ -38,12 +48,11 @@ pub(super) fn of(root: &Root, record: &Record, id: &str) -> Counters {
 /// device does to its file, becomes other bytes below.
 fn neighbours(root: &Root, target: &Target) -> Vec<(String, DevId)> {
     let partitions = target
-        .stack
-        .iter()
+        .devices()
         .filter(|device| device.kind == DeviceKind::Partition);
     let mut found = Vec::new();
     for neighbour in partitions.flat_map(|device| target::neighbours(root, device.dev)) {
-        let is_own = target.stack.iter().any(|own| own.dev == neighbour.1);
+        let is_own = target.devices().any(|own| own.dev == neighbour.1);
         if !is_own && !found.contains(&neighbour) {
             found.push(neighbour);
         }
@@ -56,7 +65,17 @@ pub(super) fn uncounted(root: &Root, record: &Record) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     for target in &record.targets {
         let mut told: Vec<PathBuf> = Vec::new();
-        for device in &target.stack {
+        let unknown = target.beside.iter().find(|more| more.stack.is_empty());
+        notes.extend(unknown.map(|more| Note {
+            level: Level::Warning,
+            target: Some(target.id.clone()),
+            text: format!(
+                "no device is known that holds its {}, so amplification and flushes are unknown; run as \
+                 root, and give the mount the device by its path below /dev",
+                more.holds
+            ),
+        }));
+        for device in target.devices() {
             let off = blockstat::switched_off(root, device.dev);
             // A partition's switch is its disk's.
             let Some(switch) = off.filter(|switch| !told.contains(switch)) else {

@@ -1,13 +1,13 @@
 //! What drives count of their own, before and after a run.
 
 use crate::model::drive::DriveCounts;
-use crate::model::record::Record;
+use crate::model::record::{Record, Target};
 use crate::sys::root::Root;
 use crate::target;
 
 /// Reads the counts of every drive below the targets that tells any, right before the first slice.
 pub(super) fn begin(root: &Root, record: &mut Record) {
-    let devices = record.targets.iter().flat_map(|target| &target.stack);
+    let devices = record.targets.iter().flat_map(Target::devices);
     let mut drives: Vec<DriveCounts> = Vec::new();
     for device in devices {
         let Some(known) = device

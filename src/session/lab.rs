@@ -23,6 +23,7 @@ pub fn add_failed(record: &mut Record, variant: Variant) {
         kind: TargetKind::Directory,
         stack: Vec::new(),
         mount: None,
+        beside: Vec::new(),
         buffered: None,
         nocow: None,
         content: None,

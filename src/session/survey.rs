@@ -348,7 +348,7 @@ impl Survey {
     /// with it.
     pub(super) fn ask_drives(&mut self, root: &Root) -> Vec<DeviceFacts> {
         let targets = self.record.targets.iter_mut();
-        target::ask_drives(root, targets.flat_map(|target| &mut target.stack));
+        target::ask_drives(root, targets.flat_map(Target::devices_mut));
         let first = self.record.targets.first();
         first.map_or_else(Vec::new, |target| target.stack.clone())
     }
@@ -396,6 +396,7 @@ impl Survey {
             kind: TargetKind::Directory,
             stack,
             mount: Some(mount.clone()),
+            beside: target::beside(root, &mount),
             buffered: None,
             nocow: None,
             content: None,

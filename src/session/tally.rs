@@ -72,7 +72,7 @@ impl Observed<'_> {
 
     fn devices(&self) -> Vec<(DevId, Option<BlockStat>)> {
         let neighbours = self.counters.neighbours.iter().map(|(_, dev)| dev);
-        let all = self.counters.stack.iter().chain(neighbours);
+        let all = self.counters.devices.iter().chain(neighbours);
         all.map(|&dev| (dev, blockstat::read(self.root, dev)))
             .collect()
     }
@@ -140,13 +140,13 @@ impl Tally {
         found.and_then(|(_, counted)| *counted)
     }
 
-    /// What each device of the stack counted.
-    pub(super) fn stack(&self, counters: &Counters) -> Vec<DeviceTraffic> {
+    /// What each of a target's devices counted.
+    pub(super) fn devices(&self, counters: &Counters) -> Vec<DeviceTraffic> {
         let traffic = |&dev: &DevId| {
             let counted = self.counted(dev)?;
             Some(DeviceTraffic { dev, counted })
         };
-        counters.stack.iter().filter_map(traffic).collect()
+        counters.devices.iter().filter_map(traffic).collect()
     }
 
     /// What each neighbour counted that was not idle.
@@ -266,10 +266,10 @@ mod tests {
                 &JobUse::default(),
             );
             let counters = Counters {
-                stack: vec![DEV],
+                devices: vec![DEV],
                 ..Counters::default()
             };
-            assert_eq!(tally.stack(&counters), []);
+            assert_eq!(tally.devices(&counters), []);
             assert_eq!(tally.lost().collect::<Vec<_>>(), [DEV]);
         }
     }

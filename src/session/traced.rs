@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
-use crate::model::record::{Handed, Level, Note, Record};
+use crate::model::record::{Handed, Level, Note, Record, Target};
 use crate::model::sample::{OpTime, Sample};
 use crate::model::trace::{Class, ClassTraffic, Traced};
 use crate::model::traffic::BlockStat;
@@ -48,7 +48,12 @@ pub(super) fn devices(
 ) -> Result<Vec<DevId>, NoTrace> {
     let mut devices: Vec<DevId> = Vec::new();
     for target in &record.targets {
-        for dev in traced_devices(&target.stack) {
+        // Of several devices, a trace of one would show a write waiting for nothing.
+        let stack = match target.beside.is_empty() {
+            true => &target.stack[..],
+            false => &[],
+        };
+        for dev in traced_devices(stack) {
             if !devices.contains(&dev) {
                 devices.push(dev);
             }
@@ -67,6 +72,11 @@ pub(super) fn devices(
     if !is_wanted || untraced.is_some() {
         devices.clear();
     }
+    if is_wanted {
+        let several = record.targets.iter().filter(|of| !of.beside.is_empty());
+        let several: Vec<Note> = several.map(untraced_several).collect();
+        record.notes.extend(several);
+    }
     let texts = missing(untraced, Workers::open(root).err());
     record.notes.extend(texts.into_iter().map(|text| Note {
         level: Level::Remark,
@@ -74,6 +84,14 @@ pub(super) fn devices(
         text,
     }));
     Ok(devices)
+}
+
+fn untraced_several(target: &Target) -> Note {
+    Note {
+        level: Level::Remark,
+        target: Some(target.id.clone()),
+        text: "where the time goes is not traced: the filesystem is on several devices".to_owned(),
+    }
 }
 
 /// What is not known of the kernel's work, and how to get it: one line where one remedy does for
@@ -108,7 +126,7 @@ fn is_partition(device: &DeviceFacts) -> bool {
 /// lies on no block device.
 pub(super) fn scope(root: &Root, record: &Record, id: &str) -> Option<Scope> {
     let target = record.targets.iter().find(|target| target.id == id)?;
-    let top = target.stack.first()?;
+    let top = target.stack.first().filter(|_| target.beside.is_empty())?;
     let disk = if is_partition(top) {
         target.stack.get(1)?
     } else {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use super::limits;
 use crate::model::facts::Host;
 use crate::sys::root::Root;
 
@@ -17,7 +18,11 @@ pub fn host(root: &Root) -> Host {
             .map(|uname| pick(uname).to_string_lossy().into_owned())
             .unwrap_or_default()
     };
+    let online = processors(&cpuinfo);
     Host {
+        usable_cpus: limits::usable_cpus(root, &online),
+        limits: limits::limits(root),
+        cpus: online.len() as u32,
         hostname: part(|uname| uname.nodename()),
         kernel: format!(
             "{} {}",
@@ -25,7 +30,6 @@ pub fn host(root: &Root) -> Host {
             part(|uname| uname.version())
         ),
         arch: part(|uname| uname.machine()),
-        cpus: processors(&cpuinfo),
         // arm64 names no model there.
         cpu_model: field(&cpuinfo, "model name").map(str::to_owned),
         memory_bytes: field(&meminfo, "MemTotal")
@@ -42,16 +46,13 @@ pub fn boot_id(root: &Root) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Lines that begin a processor's paragraph. /proc/cpuinfo shows those online.
-fn processors(cpuinfo: &str) -> u32 {
-    cpuinfo
-        .lines()
-        .filter(|line| {
-            line.split(':')
-                .next()
-                .is_some_and(|key| key.trim() == "processor")
-        })
-        .count() as u32
+/// The numbers of the processors that /proc/cpuinfo shows: those online.
+fn processors(cpuinfo: &str) -> Vec<u32> {
+    let numbers = cpuinfo.lines().filter_map(|line| {
+        let (key, number) = line.split_once(':')?;
+        (key.trim() == "processor").then(|| number.trim().parse().ok())?
+    });
+    numbers.collect()
 }
 
 /// The value of the first line with this key.

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::beside::named;
 use super::stack::device_node;
 use super::sysfs::{dev_of, device_dir, name_of, names};
 use crate::model::facts::{DevId, JournalFacts, MountFacts};
@@ -23,7 +24,9 @@ pub(super) fn journal(root: &Root, mount: &MountFacts, dir: &Path) -> Option<Jou
                 mode: None,
                 size_bytes: Some(log.size_bytes),
                 external: Some(log.external),
-                device: log_device(root, mount).filter(|_| log.external),
+                device: named(root, mount, "logdev=")
+                    .flatten()
+                    .filter(|_| log.external),
             }),
         _ => None,
     }
@@ -59,7 +62,9 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
                 Some(ExtJournal::Internal { size_bytes }) => size_bytes,
                 _ => None,
             },
-            external: on_disk.map(|journal| journal == ExtJournal::External),
+            external: on_disk
+                .map(|journal| journal == ExtJournal::External)
+                .or_else(|| Some(!has_internal(root, device)?)),
             device: match on_disk {
                 Some(ExtJournal::External) => external_journal(root, mount),
                 _ => None,
@@ -68,13 +73,16 @@ fn ext_journal(root: &Root, mount: &MountFacts) -> Option<JournalFacts> {
     }
 }
 
-/// The device of an XFS's log, which is an option of the mount where it is another one (xfs(5)).
-fn log_device(root: &Root, mount: &MountFacts) -> Option<DevId> {
-    let options = mount.options.iter();
-    let mut named = options.filter_map(|option| option.strip_prefix("logdev=/dev/"));
-    let node = fs::metadata(root.dev.join(named.next()?)).ok()?;
-    let is_block = node.file_type().is_block_device();
-    is_block.then(|| DevId::from_dev(node.rdev()))
+/// The journal of a filesystem that is mounted lies in it: procfs then names it by the device and its
+/// inode (jbd2_journal_init_inode() in fs/jbd2/journal.c). None where procfs names none at all.
+fn has_internal(root: &Root, device: DevId) -> Option<bool> {
+    let journals = names(root.proc.join("fs/jbd2"));
+    let prefix = format!("{}-", name_of(&device_dir(root, device).ok()?));
+    let is_own = |name: &String| {
+        let inode = name.strip_prefix(&prefix);
+        inode.is_some_and(|inode| inode.parse::<u64>().is_ok())
+    };
+    (!journals.is_empty()).then(|| journals.iter().any(is_own))
 }
 
 /// The device that an ext filesystem has its journal on, if that is another one and both can be read.

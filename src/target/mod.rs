@@ -3,6 +3,7 @@
 
 pub mod usage;
 
+mod beside;
 mod blockmap;
 mod device;
 mod dm;
@@ -15,6 +16,7 @@ mod identity;
 mod images;
 mod journal;
 pub mod journal_map;
+mod limits;
 mod loops;
 mod mount;
 mod mountinfo;
@@ -25,6 +27,7 @@ mod stopped;
 mod sysfs;
 mod temperature;
 
+pub use beside::beside;
 pub use drive::{ask_drives, health};
 pub use free::{allowed_bytes, free_rule};
 pub use host::{boot_id, host};

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use nix::sys::statvfs::fstatvfs;
 
+use super::beside::btrfs_members;
 use super::journal;
 use super::mountinfo::{self, MountLine};
-use super::sysfs::{dev_of, device_dir, names};
+use super::sysfs::device_dir;
 use crate::model::facts::{DevId, MountFacts};
 use crate::sys::root::Root;
 
@@ -126,17 +127,10 @@ pub(super) fn block_device(root: &Root, line: &MountLine) -> Option<DevId> {
     if line.fs_type != "btrfs" {
         return None;
     }
-    let node = root.dev.join(line.source.strip_prefix("/dev/")?);
-    let node = node.canonicalize().ok()?;
-    let name = node.file_name()?.to_str()?;
-    let btrfs = root.sys.join("fs/btrfs");
-    names(&btrfs)
-        .iter()
-        .map(|uuid| btrfs.join(uuid).join("devices"))
-        .find_map(|devices| match names(&devices).as_slice() {
-            [only] if only == name => dev_of(devices.join(only)),
-            _ => None,
-        })
+    match btrfs_members(root, &line.source)[..] {
+        [only] => Some(only),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

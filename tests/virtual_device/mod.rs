@@ -133,6 +133,7 @@ pub fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target 
         kind,
         stack: Vec::new(),
         mount: None,
+        beside: Vec::new(),
         buffered: None,
         nocow: None,
         content: None,

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::cell::Method;
 use crate::model::durability::Durability;
-use crate::model::facts::DevId;
 use crate::model::record::{Cell, Record, Target};
 use crate::model::units::{digits3, show_amount, show_ns};
 
+use super::super::amplify::flushes_per_op;
 use super::super::compare::compare;
 use super::super::interval::Interval;
 use super::{Finding, Question, Verdict, is_write_back, own_word};
@@ -30,7 +30,7 @@ pub struct Cost {
     /// Median latency over that of the bare cell, by paired rounds.
     pub p50_cost_ns: Option<Interval>,
     /// Flush requests that the device counted, per operation; none where no device of the stack
-    /// counts any.
+    /// counts any, or where others' count among them.
     pub flushes_per_op: Option<f64>,
 }
 
@@ -51,7 +51,7 @@ pub fn costs(record: &Record) -> Vec<Cost> {
                 cell: cell.spec.id.clone(),
                 bare_cell: bare.map(|bare| bare.spec.id.clone()),
                 p50_cost_ns: bare.and_then(|bare| compare(bare, cell).p50_delta_ns),
-                flushes_per_op: flushes_per_op(cell, target),
+                flushes_per_op: target.and_then(|target| flushes_per_op(record, cell, target)),
             }
         })
         .collect()
@@ -68,29 +68,6 @@ fn bare_of<'a>(record: &'a Record, cell: &Cell) -> Option<&'a Cell> {
         let same = (bare.size_bytes, bare.engine) == (axes.size_bytes, axes.engine);
         bare.method == Method::None && same && other.ops > 0
     })
-}
-
-/// What the device of the stack that counts the most flushes counted: a partition counts none, its
-/// disk does (Documentation/block/stat.rst), unless it takes bios and no requests.
-fn flushes_per_op(cell: &Cell, target: Option<&Target>) -> Option<f64> {
-    let stack = target.map_or(&[][..], |target| &target.stack);
-    let counts_any = |dev: &DevId| {
-        let facts = stack.iter().find(|facts| facts.dev == *dev);
-        facts.is_none_or(|facts| facts.request_queues != Some(false))
-    };
-    let devices: Vec<DevId> = cell
-        .slices
-        .iter()
-        .flat_map(|slice| slice.devices.iter().map(|device| device.dev))
-        .filter(counts_any)
-        .collect();
-    let count = |dev: DevId| {
-        let counted = cell.slices.iter().flat_map(|slice| &slice.devices);
-        let own = counted.filter(|device| device.dev == dev);
-        own.map(|device| device.counted.flushes).sum::<u64>()
-    };
-    let most = devices.into_iter().map(count).max()?;
-    (cell.ops > 0).then(|| most as f64 / cell.ops as f64)
 }
 
 pub(super) fn findings(record: &Record, target: &Target, told: &Durability) -> Vec<Finding> {
@@ -120,7 +97,9 @@ fn of<'a>(record: &'a Record, costs: &'a [Cost], method: Method) -> Vec<(&'a Cel
 fn no_flush(target: &Target) -> Option<&'static str> {
     match is_write_back(target) {
         Some(true) => None,
-        Some(false) => Some("the kernel takes the device for write through and sends no flush"),
+        Some(false) => Some(
+            "the kernel takes the device, or what is below it, for write through and sends no flush",
+        ),
         None => Some("the kernel doesn't say whether it sends the device flushes"),
     }
 }
@@ -148,7 +127,9 @@ fn sent(record: &Record, target: &Target, costs: &[Cost]) -> Finding {
         ),
         (None, _) => finding(
             Verdict::NotTestable,
-            "the kernel counts no flushes on this sort of device".to_owned(),
+            "the kernel counts no flushes on this sort of device, or others wrote to the disk below, \
+             whose flushes count there too"
+                .to_owned(),
         ),
     }
 }
@@ -285,7 +266,9 @@ fn fua(record: &Record, target: &Target, told: &Durability, costs: &[Cost]) -> F
     // The block layer takes FUA from a write, as it drops flushes (submit_bio_noacct() in
     // block/blk-core.c).
     if is_write_back(target) == Some(false) {
-        return untestable("the kernel takes the device for write through and sends no FUA");
+        return untestable(
+            "the kernel takes the device, or what is below it, for write through and sends no FUA",
+        );
     }
     match target.stack.first().and_then(|device| device.fua) {
         Some(true) => {}

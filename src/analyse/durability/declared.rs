@@ -3,7 +3,7 @@
 use crate::model::facts::DeviceFacts;
 use crate::model::record::Target;
 
-use super::{Finding, Question, Verdict, is_write_back, own_word};
+use super::{Finding, Question, Verdict, WRITE_THROUGH, is_write_back, overridden, own_word};
 
 pub(super) fn findings(target: &Target) -> Vec<Finding> {
     vec![volatile_cache(target)]
@@ -26,16 +26,30 @@ fn volatile_cache(target: &Target) -> Finding {
         }
         None => Verdict::NotTestable,
     };
-    let (own, verdict) = match (own_word(target), is_write_back(target)) {
+    // Honest where there is no cache; but nobody who syncs above it can know.
+    let top = target.stack.first().map(|device| device.dev);
+    let is_end = |device: &&DeviceFacts| device.write_cache.as_deref() == Some(WRITE_THROUGH);
+    if let Some(end) = target
+        .stack
+        .iter()
+        .find(is_end)
+        .filter(|end| Some(end.dev) != top)
+    {
+        reasons.push(format!("no flush goes further down than to {}", end.name));
+    }
+    let overridden = overridden(target).map(|device| (device.name.as_str(), true));
+    let is_dropped = overridden.is_some() || is_write_back(target) == Some(false);
+    let (own, verdict) = match (overridden.or(own_word(target)), is_dropped) {
         (None, _) => (
             "the drives' own word is not known: this is the kernel's view, which may differ"
                 .to_owned(),
             verdict,
         ),
-        (Some((name, true)), Some(false)) => (
+        (Some((name, true)), true) => (
             format!(
-                "{name} itself says that its cache is on: what it acknowledged may be lost with the \
-                 power, unless the cache is protected; tell the kernel by its queue/write_cache"
+                "{name} itself says that its cache is on, and the kernel takes it, or what is above it, for \
+                 write through: what it acknowledged may be lost with the power, unless the cache is \
+                 protected; tell the kernel by its queue/write_cache"
             ),
             Verdict::Contradicted,
         ),

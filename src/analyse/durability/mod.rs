@@ -15,6 +15,10 @@ use crate::model::record::{Record, Target};
 
 pub use ablation::{Cost, costs};
 
+/// The settings of a device's `queue/write_cache`.
+const WRITE_BACK: &str = "write back";
+const WRITE_THROUGH: &str = "write through";
+
 /// What is asked of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,10 +138,39 @@ fn own_word(target: &Target) -> Option<(&str, bool)> {
     }
 }
 
-/// The kernel takes the device for one with a cache that it must flush; none where it doesn't say.
+/// The kernel takes the device for one with a cache that it must flush, and all that flushes pass on their
+/// way down for one too: the block layer drops them before any device that it takes for write through. None
+/// where it doesn't say. What is below a loop device is flushed by a filesystem.
 fn is_write_back(target: &Target) -> Option<bool> {
-    let cache = target.stack.first()?.write_cache.as_deref()?;
-    Some(cache == "write back")
+    passes_flushes(&target.stack, target.stack.first()?)
+}
+
+fn passes_flushes(stack: &[DeviceFacts], device: &DeviceFacts) -> Option<bool> {
+    if device.write_cache.as_deref()? != WRITE_BACK {
+        return Some(false);
+    }
+    let sends_on = matches!(
+        device.kind,
+        DeviceKind::Partition | DeviceKind::Dm | DeviceKind::Md
+    );
+    let is_below = |below: &&DeviceFacts| sends_on && device.lower.contains(&below.dev);
+    let mut below = stack.iter().filter(is_below).peekable();
+    let ends_below =
+        below.peek().is_some() && below.all(|below| passes_flushes(stack, below) == Some(false));
+    Some(!ends_below)
+}
+
+/// A drive anywhere below that says that its cache is on, and which the kernel was told to take for write
+/// through: whatever is above it, no flush reaches it.
+fn overridden(target: &Target) -> Option<&DeviceFacts> {
+    let is_it = |device: &&DeviceFacts| {
+        let own = device
+            .drive
+            .as_ref()
+            .and_then(|drive| drive.cache.is_volatile());
+        own == Some(true) && device.write_cache.as_deref() == Some(WRITE_THROUGH)
+    };
+    target.stack.iter().find(is_it)
 }
 
 #[cfg(test)]

@@ -261,3 +261,58 @@ fn another_record_is_asked_nothing() {
     assert!(findings(&record).is_empty());
     assert!(costs(&record).is_empty());
 }
+
+#[test]
+fn flushes_of_others_on_the_disk_below_are_not_counted_as_its_own() {
+    let mut record = record(HONEST);
+    let each = |record: &Record| costs(record).pop().unwrap().flushes_per_op;
+    assert_eq!(each(&record), Some(1.0));
+    for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
+        let disk = slice.devices.last_mut().unwrap();
+        disk.counted.writes += slice.ops;
+        disk.counted.flushes += 2 * slice.ops;
+    }
+    assert_eq!(each(&record), None);
+    assert_eq!(verdict(&record, Question::FlushSent), Verdict::NotTestable);
+    // A device that counts its own is asked, and none below it.
+    let stack = &mut record.targets[0].stack;
+    (stack[0].kind, stack[0].request_queues) = (DeviceKind::Loop, Some(true));
+    for slice in record.cells.iter_mut().flat_map(|cell| &mut cell.slices) {
+        slice.devices[0].counted.flushes = slice.ops;
+    }
+    assert_eq!(each(&record), Some(1.0));
+}
+
+#[test]
+fn a_cache_that_is_overridden_at_any_layer_is_contradicted() {
+    let volatile = DriveFacts {
+        interface: Interface::Nvme,
+        cache: DriveCache {
+            present: Some(true),
+            enabled: Some(true),
+            ..DriveCache::default()
+        },
+        fua: None,
+        nvme: None,
+        health: None,
+        unanswered: Vec::new(),
+    };
+    for kind in [DeviceKind::Dm, DeviceKind::Md, DeviceKind::Loop] {
+        let mut record = record(HONEST);
+        let stack = &mut record.targets[0].stack;
+        (stack[0].kind, stack[0].lower) = (kind, vec![stack[1].dev]);
+        stack[1].drive = Some(volatile.clone());
+        assert_eq!(verdict(&record, Question::VolatileCache), Verdict::Declared);
+        let stack = &mut record.targets[0].stack;
+        stack[1].write_cache = Some("write through".to_owned());
+        let found = verdict(&record, Question::VolatileCache);
+        assert_eq!(found, Verdict::Contradicted, "{kind:?}");
+        // dm and md send on what they get, and the disk gets none of it.
+        let flush = verdict(&record, Question::Flush);
+        assert_eq!(
+            flush == Verdict::NotTestable,
+            kind != DeviceKind::Loop,
+            "{kind:?}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! What the device, the block layer and io_uring do with a write.
 
 use crate::model::cell::{EngineKind, FileState, Method, Role};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::facts::{DevId, DeviceFacts, DeviceKind, Holds};
 use crate::model::record::{Cell, Handed, Slice, Target};
 use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};
@@ -23,8 +23,13 @@ const NO_BARRIER: [&str; 2] = ["nobarrier", "barrier=0"];
 /// The option by which a target's filesystem sends no flushes to a cache that must be flushed, if there is
 /// one.
 pub(in crate::analyse) fn unflushed(target: &Target) -> Option<&str> {
-    let cache = target.stack.first()?.write_cache.as_deref();
-    no_barrier_option(target).filter(|_| cache == Some(WRITE_BACK))
+    let beside = target.beside.iter().map(|more| &more.stack);
+    let mut stacks = [&target.stack].into_iter().chain(beside);
+    let caches = stacks.any(|stack| {
+        let top = stack.first();
+        top.is_some_and(|device| device.write_cache.as_deref() == Some(WRITE_BACK))
+    });
+    no_barrier_option(target).filter(|_| caches)
 }
 
 fn no_barrier_option(target: &Target) -> Option<&str> {
@@ -147,7 +152,7 @@ fn shows_all(traced: &Traced) -> bool {
 
 fn flush_device<'a>(case: &Case<'a>, counted: &Amplification) -> Option<&'a DeviceFacts> {
     let dev = counted.flush_device?;
-    case.target.stack.iter().find(|device| device.dev == dev)
+    case.target.devices().find(|device| device.dev == dev)
 }
 
 /// The cell's writes are committed, each by a block of its own: by what tracing saw, or else by what
@@ -162,10 +167,19 @@ fn commits(cell: &Cell) -> bool {
     }
 }
 
+/// The device that commits are written to: the journal's, or else the one that is flushed.
+fn commit_device<'a>(case: &Case<'a>, counted: &Amplification) -> Option<&'a DeviceFacts> {
+    let mut beside = case.target.beside.iter();
+    match beside.find(|more| more.holds == Holds::Journal) {
+        Some(journal) => journal.stack.first(),
+        None => flush_device(case, counted),
+    }
+}
+
 /// Without FUA, a commit block needs a flush before and one after it.
 pub(super) fn no_fua(case: &Case<'_>) -> Option<Explanation> {
     let found = case.counted(|cell, counted| {
-        let device = flush_device(case, counted);
+        let device = commit_device(case, counted);
         cell.spec.role == Role::File
             && commits(cell)
             && counted
@@ -183,7 +197,7 @@ pub(super) fn no_fua(case: &Case<'_>) -> Option<Explanation> {
         "{} has no FUA, so that what commits a write is flushed before and after: {} flushes per {} \
          write{each}. With FUA the last of them is spared, and with a cache that survives power loss \
          all are.",
-        flush_device(case, counted)?.name,
+        commit_device(case, counted)?.name,
         digits3(counted.flushes_per_write?),
         name(cell),
     );

@@ -97,7 +97,7 @@ fn names(case: &Case<'_>, devices: &[DevId]) -> String {
 }
 
 fn device_name(case: &Case<'_>, dev: DevId) -> String {
-    let device = case.target.stack.iter().find(|device| device.dev == dev);
+    let device = case.target.devices().find(|device| device.dev == dev);
     device.map_or_else(|| dev.to_string(), |device| device.name.clone())
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyse::interval::Interval;
 use crate::analyse::ratio::{Work, ratio};
 use crate::model::cell::WorkloadKind;
+use crate::model::facts::DevId;
 use crate::model::record::Record;
 use crate::model::timeline::Timeline;
 use crate::model::traffic::DeviceTraffic;
@@ -56,12 +57,16 @@ pub fn churn_figures(record: &Record) -> Vec<ChurnFigures> {
         .filter_map(|target| {
             let all = super::of_target(record, &target.id);
             let is_churn = |line: &&&Timeline| line.workload.kind() == WorkloadKind::Churn;
-            figures(&all.iter().filter(is_churn).copied().collect::<Vec<_>>())
+            let tops = target.tops().unwrap_or_default();
+            figures(
+                &tops,
+                &all.iter().filter(is_churn).copied().collect::<Vec<_>>(),
+            )
         })
         .collect()
 }
 
-fn figures(timelines: &[&Timeline]) -> Option<ChurnFigures> {
+fn figures(tops: &[DevId], timelines: &[&Timeline]) -> Option<ChurnFigures> {
     let first = timelines.first()?;
     let user_bytes = timelines.iter().map(|line| line.bytes).sum();
     Some(ChurnFigures {
@@ -69,23 +74,25 @@ fn figures(timelines: &[&Timeline]) -> Option<ChurnFigures> {
         files: timelines.iter().map(|line| line.ops).sum(),
         user_bytes,
         user_bytes_per_s: rate(timelines, |bin| bin.bytes),
-        device: device(timelines, user_bytes),
+        device: device(tops, timelines, user_bytes),
     })
 }
 
-fn device(timelines: &[&Timeline], user_bytes: u64) -> Option<ChurnedDevice> {
+fn device(tops: &[DevId], timelines: &[&Timeline], user_bytes: u64) -> Option<ChurnedDevice> {
+    let sectors = |traffic: &[DeviceTraffic]| -> Option<u64> {
+        let of = |top: &DevId| traffic.iter().find(|one| one.dev == *top);
+        let each = tops.iter().map(|top| Some(of(top)?.counted.write_sectors));
+        each.sum::<Option<u64>>().filter(|_| !tops.is_empty())
+    };
     let written = |pick: fn(&Timeline) -> &Vec<DeviceTraffic>| {
-        let each = timelines.iter().map(|line| pick(line).first());
-        let sum: Option<u64> = each
-            .map(|traffic| Some(traffic?.counted.write_sectors * SECTOR_BYTES))
-            .sum();
-        sum
+        let each = timelines.iter().map(|line| sectors(pick(line)));
+        each.map(|sectors| Some(sectors? * SECTOR_BYTES))
+            .sum::<Option<u64>>()
     };
     let running_bytes = written(|line| &line.devices)?;
     let settling_bytes = written(|line| &line.settling)?;
     let redundant_bytes = running_bytes + settling_bytes;
     let share = redundant_bytes as f64 / user_bytes as f64;
-    let sectors = |traffic: &[DeviceTraffic]| traffic.first().map(|d| d.counted.write_sectors);
     let pairs: Option<Vec<(Work, Work)>> = timelines
         .iter()
         .map(|line| {
@@ -123,6 +130,7 @@ pub fn device_bytes(interval: &crate::model::timeline::Interval) -> u64 {
 mod tests {
     use super::*;
     use crate::analyse::timeline::made::{churn, timeline, with_device};
+    use crate::model::fixture::PARTITION;
 
     #[test]
     fn all_that_the_device_wrote_is_redundant_also_after_the_end() {
@@ -130,7 +138,7 @@ mod tests {
         let ops = [1; 200];
         let sectors: Vec<u64> = (0..200).map(|at| u64::from(at % 50 == 49) * 100).collect();
         let line = with_device(timeline(churn(), &ops), &sectors, 21);
-        let figures = figures(&[&line]).unwrap();
+        let figures = figures(&[PARTITION], &[&line]).unwrap();
         assert_eq!((figures.files, figures.user_bytes), (200, 200_000));
         let device = figures.device.unwrap();
         assert_eq!(device.running_bytes, 400 * 512);
@@ -144,7 +152,7 @@ mod tests {
     fn repetitions_give_the_share_an_interval() {
         let line = |sectors: u64| with_device(timeline(churn(), &[1; 20]), &[sectors; 20], 0);
         let lines = [line(1), line(2), line(3)];
-        let figures = figures(&lines.iter().collect::<Vec<_>>()).unwrap();
+        let figures = figures(&[PARTITION], &lines.iter().collect::<Vec<_>>()).unwrap();
         let device = figures.device.unwrap();
         let share = device.redundant_to_written.unwrap();
         // Of 1000 bytes a file, 512 to 1536 were written again.
@@ -155,7 +163,7 @@ mod tests {
 
     #[test]
     fn without_a_device_that_counts_there_is_no_such_figure() {
-        let figures = figures(&[&timeline(churn(), &[1; 20])]).unwrap();
+        let figures = figures(&[PARTITION], &[&timeline(churn(), &[1; 20])]).unwrap();
         assert_eq!(figures.device, None);
         assert_eq!(figures.files, 20);
     }

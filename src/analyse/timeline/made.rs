@@ -1,7 +1,7 @@
 //! Made-up timelines for tests.
 
 use crate::model::cell::Role;
-use crate::model::facts::DevId;
+use crate::model::fixture::PARTITION;
 use crate::model::histogram::encode;
 use crate::model::sample::latency_histogram;
 use crate::model::timeline::{
@@ -115,7 +115,7 @@ pub(crate) fn timeline(workload: Workload, ops: &[u64]) -> Timeline {
 pub(crate) fn with_device(mut timeline: Timeline, sectors: &[u64], settling: u64) -> Timeline {
     let traffic = |write_sectors| {
         vec![DeviceTraffic {
-            dev: DevId { major: 7, minor: 0 },
+            dev: PARTITION,
             counted: BlockStat {
                 write_sectors,
                 ..BlockStat::default()

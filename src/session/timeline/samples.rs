@@ -8,25 +8,25 @@ use crate::observe::{blockstat, cpustat};
 use crate::sys::root::Root;
 
 /// What the kernel had counted at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Sample {
-    device: Option<BlockStat>,
+    devices: Vec<Option<BlockStat>>,
     cpu: Option<CpuShare>,
 }
 
 /// Samples, the first from the begin.
 pub(super) struct Samples<'a> {
     root: &'a Root,
-    device: Option<DevId>,
+    devices: &'a [DevId],
     taken: Vec<Sample>,
 }
 
 impl<'a> Samples<'a> {
-    /// Takes the first; `device` is the one below the filesystem.
-    pub(super) fn begin(root: &'a Root, device: Option<DevId>) -> Samples<'a> {
+    /// Takes the first; `devices` are those below the filesystem, whose sums are told.
+    pub(super) fn begin(root: &'a Root, devices: &'a [DevId]) -> Samples<'a> {
         let mut samples = Samples {
             root,
-            device,
+            devices,
             taken: Vec::new(),
         };
         samples.take();
@@ -36,7 +36,11 @@ impl<'a> Samples<'a> {
     /// Takes the next, at an interval's end.
     pub(super) fn take(&mut self) {
         self.taken.push(Sample {
-            device: self.device.and_then(|dev| blockstat::read(self.root, dev)),
+            devices: self
+                .devices
+                .iter()
+                .map(|&dev| blockstat::read(self.root, dev))
+                .collect(),
             cpu: cpustat::read(self.root),
         });
     }
@@ -49,17 +53,21 @@ impl<'a> Samples<'a> {
             intervals.resize(between, Interval::default());
         }
         for (interval, pair) in intervals.iter_mut().zip(self.taken.windows(2)) {
-            let [before, after] = [pair[0], pair[1]];
-            interval.device = before.device.zip(after.device).and_then(device_share);
+            let [before, after] = pair else { continue };
+            interval.device = device_share(&before.devices, &after.devices);
             let cpu = before.cpu.zip(after.cpu);
             interval.cpu = cpu.map(|(before, after)| cpustat::since(&after, &before));
         }
     }
 }
 
-fn device_share((before, after): (BlockStat, BlockStat)) -> Option<DeviceShare> {
-    let counted = blockstat::since(&after, &before)?;
-    Some(DeviceShare {
+/// The sums over all devices; none where one of them can't be told, or there is none.
+fn device_share(before: &[Option<BlockStat>], after: &[Option<BlockStat>]) -> Option<DeviceShare> {
+    let mut counted = BlockStat::default();
+    for (before, after) in before.iter().zip(after) {
+        counted = counted.plus(&blockstat::since(after.as_ref()?, before.as_ref()?)?);
+    }
+    (!before.is_empty()).then_some(DeviceShare {
         write_bytes: counted.write_sectors * SECTOR_BYTES,
         writes: counted.writes,
         flushes: counted.flushes,
@@ -74,10 +82,14 @@ mod tests {
     fn differences_go_to_the_intervals_between_samples() {
         let root = Root::host();
         let sample = |sectors: u64, user_ns: u64| Sample {
-            device: Some(BlockStat {
-                write_sectors: sectors,
-                ..BlockStat::default()
-            }),
+            devices: [sectors, 1]
+                .map(|write_sectors| {
+                    Some(BlockStat {
+                        write_sectors,
+                        ..BlockStat::default()
+                    })
+                })
+                .into(),
             cpu: Some(CpuShare {
                 user_ns,
                 ..CpuShare::default()
@@ -85,7 +97,7 @@ mod tests {
         };
         let samples = Samples {
             root: &root,
-            device: None,
+            devices: &[],
             taken: vec![sample(10, 5), sample(12, 5), sample(20, 9)],
         };
         let mut intervals = vec![Interval {

@@ -65,7 +65,7 @@ pub(super) fn stretch(
     // What was written before is not this stretch's.
     settle(ground)?;
     let started_ns = monotonic_ns() - context.begun_ns;
-    let mut samples = Samples::begin(context.root, counters.stack.first().copied());
+    let mut samples = Samples::begin(context.root, &counters.tops);
     let before = observed.before(None);
     let run = Drive {
         ground,
@@ -105,7 +105,7 @@ fn settle(ground: &Ground) -> anyhow::Result<()> {
 fn traffic(counters: &Counters, before: &Reading, after: &Reading) -> Vec<DeviceTraffic> {
     let mut tally = Tally::default();
     tally.add(before, after, &JobUse::default());
-    tally.stack(counters)
+    tally.devices(counters)
 }
 
 /// A timeline with what was counted; what a stretch is is for the caller to fill in.

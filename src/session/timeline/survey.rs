@@ -12,6 +12,7 @@ use crate::session::baseline::{DEVICE, device_target, no_baseline};
 use crate::session::room::Share;
 use crate::session::survey::{SetupError, Survey, Wish};
 use crate::sys::root::Root;
+use crate::target;
 
 /// A data file smaller than this is not worth checkpointing.
 const LEAST_DATA_BYTES: u64 = 16 << 20;
@@ -47,6 +48,7 @@ impl Survey {
             kind: TargetKind::Directory,
             stack,
             mount: Some(mount.clone()),
+            beside: target::beside(root, &mount),
             buffered: None,
             nocow: None,
             content: None,
