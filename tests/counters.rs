@@ -420,3 +420,75 @@ fn processors_that_the_run_may_not_use_are_not_told_as_its_own() {
         ));
     }
 }
+
+#[test]
+fn others_who_write_to_the_same_ext4_or_btrfs_leave_no_figure_for_the_devices() {
+    needs_root!();
+    for fs in ["ext4", "btrfs"] {
+        let mount = Loop::new(256).mounted(fs);
+        let args = [
+            "file",
+            mount.dir(),
+            "--file-state",
+            "append",
+            "--trace",
+            "off",
+        ];
+        let (ran, _) = measure(&args);
+        assert!(!ran.stdout.contains("Others wrote"), "{fs}: {ran:#?}");
+        ran.prints("ampl.");
+        let other = mount.path().join("other");
+        fs::write(&other, vec![1; 1 << 20]).unwrap();
+        let (ran, record) = {
+            let _writer = Disturbance::writer(&other);
+            measure(&args)
+        };
+        assert!(record["targets"][0]["idle"]["busy_moments"].as_u64() > Some(2));
+        assert!(!ran.stdout.contains("ampl."), "{fs}: {ran:#?}");
+        ran.prints("Others wrote to the same filesystem");
+    }
+}
+
+#[test]
+fn a_setting_that_changes_ends_the_run_and_keeps_what_came_before() {
+    needs_root!();
+    let mount = Loop::new(128).mounted("ext4");
+    let cache = format!("/sys/block/{}/queue/write_cache", mount.device().name());
+    let dir = mount.dir();
+    let remount = |option: &str| {
+        let options = format!("remount,{option}");
+        system("mount", &["-o", &options, dir]);
+    };
+    type Change<'a> = &'a dyn Fn();
+    let changes: [(Change<'_>, Change<'_>, &str); 2] = [
+        (
+            &|| fs::write(&cache, "write through").unwrap(),
+            &|| fs::write(&cache, "write back").unwrap(),
+            "changed from write back to write through",
+        ),
+        (
+            &|| remount("noatime"),
+            &|| remount("relatime"),
+            "changed from rw,relatime to rw,noatime",
+        ),
+    ];
+    for (change, back, told) in changes {
+        let program = Program::new();
+        let record = program.state().join("record.json");
+        let args = [
+            "file", dir, "--sizes", "4k", "--span", "4m", "--trace", "off",
+        ];
+        let more = ["--rounds", "100000", "--json", record.to_str().unwrap()];
+        let mut running = program.start(&[&args[..], &more].concat());
+        running.until_saved(&record);
+        change();
+        let ran = running.outcome().exits(1);
+        back();
+        ran.says(told).says("all figures are from before");
+        let record: Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+        assert_eq!(record["run"]["ended"], "changed");
+        let rounds = record["run"]["rounds"].as_u64().unwrap() as usize;
+        assert!(rounds > 0);
+        assert_eq!(slices(cells(&record, "file")[0]).count(), rounds);
+    }
+}

@@ -8,7 +8,7 @@ use crate::model::record::{Cell, Record, Target};
 use crate::model::traffic::BlockStat;
 use crate::model::units::SECTOR_BYTES;
 
-use super::foreign::{Foreign, foreign};
+use super::foreign::{Foreign, drowned, foreign};
 
 /// A vendor's note on ext3 and ext4 has each synchronous write of S bytes write 32 KiB of journal and
 /// 4 KiB of metadata beside it.
@@ -77,7 +77,8 @@ pub struct Part {
     pub flushes_per_write: Option<f64>,
 }
 
-/// Every cell whose devices counted, in the record's order.
+/// Every cell whose devices counted, in the record's order, but those that others' writes to the same
+/// filesystem drown.
 pub fn amplifications(record: &Record) -> Vec<Amplification> {
     let counts_flushes = counts_flushes(&record.host);
     record
@@ -133,6 +134,9 @@ impl Sums {
 fn amplification(cell: &Cell, target: &Target, counts_flushes: bool) -> Option<Amplification> {
     let tops = target.tops()?;
     let sums = Sums::of(cell, &tops);
+    if drowned(cell, target).is_some() {
+        return None;
+    }
     if sums.ops == 0 || sums.bytes == 0 || sums.elapsed_ns == 0 {
         return None;
     }

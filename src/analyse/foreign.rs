@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::cell::{Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Target};
-use crate::model::traffic::BlockStat;
+use crate::model::traffic::{BlockStat, DeviceTraffic};
 use crate::model::units::SECTOR_BYTES;
 
 /// Others' I/O on the same disk while a cell ran.
@@ -71,6 +71,40 @@ impl Elsewhere {
             Some(journal) => journal.device.map_or(Elsewhere::Somewhere, Elsewhere::On),
         }
     }
+}
+
+/// Others' share of what a filesystem's devices wrote from which the figures are not a cell's own.
+const DROWNS: f64 = 0.05;
+/// In so few moments, it may be the filesystem's own background that wrote.
+const LEAST_BUSY: u32 = 3;
+
+/// Bytes a second that were written to the devices of a file cell's filesystem while the run did nothing, if
+/// that is too much of what was written while the cell ran to tell the two apart. None of XFS, which counts
+/// what programs write to it.
+pub(super) fn drowned(cell: &Cell, target: &Target) -> Option<f64> {
+    let idle = target
+        .idle
+        .as_ref()
+        .filter(|idle| idle.busy_moments >= LEAST_BUSY)?;
+    let is_xfs = target
+        .mount
+        .as_ref()
+        .is_some_and(|mount| mount.fs_type == "xfs");
+    if cell.spec.role != Role::File || is_xfs {
+        return None;
+    }
+    let of = |devices: &[DeviceTraffic]| -> u64 {
+        let is_top = |one: &&DeviceTraffic| idle.devices.iter().any(|top| top.dev == one.dev);
+        let own = devices.iter().filter(is_top);
+        bytes(own.map(|one| one.counted.write_sectors).sum())
+    };
+    let rate = of(&idle.devices) as f64 / idle.elapsed_ns as f64 * 1e9;
+    let written = cell
+        .slices
+        .iter()
+        .map(|slice| of(&slice.devices))
+        .sum::<u64>() as f64;
+    (rate * cell.elapsed_ns as f64 / 1e9 > DROWNS * written).then_some(rate)
 }
 
 /// What a disk did beyond the target's partitions of it. Several may be its own: members of a volume or
@@ -172,7 +206,7 @@ mod tests {
     use crate::model::cell::FileState;
     use crate::model::fixture::{Builder, DISK, PARTITION, PerWrite};
     use crate::model::record::{BaselineKind, Record};
-    use crate::model::traffic::{DeviceTraffic, NeighbourTraffic};
+    use crate::model::traffic::{Idle, NeighbourTraffic};
 
     /// 1000 writes of 4 KiB, which put 40 KiB each on the device.
     fn record(state: Option<FileState>) -> Record {
@@ -349,5 +383,32 @@ mod tests {
             slice.devices.retain(|device| device.dev == PARTITION);
         }
         assert_eq!(only(&record).unwrap().written_bytes, 40_960);
+    }
+
+    #[test]
+    fn what_is_written_while_the_run_is_idle_drowns_a_cells_own() {
+        let mut record = record(Some(FileState::Append));
+        let cell = record.cells[0].clone();
+        let written_per_s = 1000.0 * 40960.0 / (cell.elapsed_ns as f64 / 1e9);
+        let mut told = |share: f64, busy_moments| {
+            let counted = BlockStat {
+                write_sectors: (share * written_per_s / 512.0) as u64,
+                ..BlockStat::default()
+            };
+            record.targets[0].idle = Some(Idle {
+                moments: 8,
+                busy_moments,
+                elapsed_ns: 1_000_000_000,
+                devices: vec![DeviceTraffic {
+                    dev: PARTITION,
+                    counted,
+                }],
+            });
+            drowned(&record.cells[0], &record.targets[0])
+        };
+        assert_eq!(told(0.01, 8), None);
+        assert_eq!(told(0.5, 2), None);
+        assert!(told(0.5, 8).is_some());
+        assert_eq!(super::super::amplify::amplifications(&record), []);
     }
 }

@@ -133,6 +133,7 @@ fn status_of(record: &Record) -> u8 {
     let broken = checked.is_some_and(|checked| !checked.counts.is_kept());
     match record.run.ended {
         Some(Ended::Interrupted) => status::INTERRUPTED,
+        Some(Ended::Changed) => status::FAILED,
         _ if cells || timelines || broken => status::FAILED,
         _ => status::MEASURED,
     }

@@ -14,7 +14,7 @@ use super::histogram::encode;
 use super::sample::{Sample, latency_histogram};
 use super::timeline::Timeline;
 use super::trace::Traced;
-use super::traffic::{DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
+use super::traffic::{DeviceTraffic, FsCount, Idle, NeighbourTraffic, ProcessCount};
 use super::variant::{Lab, Variant};
 
 /// The version of the record's form that this program writes and reads.
@@ -144,6 +144,8 @@ pub enum Ended {
     InUse,
     /// Nothing completed for as long as was to be waited.
     Stalled,
+    /// A setting of a device or a mount changed.
+    Changed,
     /// No cell is left that works.
     Failed,
 }
@@ -166,6 +168,10 @@ pub struct Target {
     /// a btrfs on several. Empty in a record that is older than this.
     #[serde(default)]
     pub beside: Vec<FsDevice>,
+    /// Of a directory: what its devices counted while the run did nothing. None in a record that is older
+    /// than this.
+    #[serde(default)]
+    pub idle: Option<Idle>,
     /// The writes of a directory's workload went through the page cache although O_DIRECT was asked for:
     /// why. In a record that is older than [`Cell::buffered`], those of its cells.
     pub buffered: Option<String>,

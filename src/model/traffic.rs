@@ -80,6 +80,34 @@ pub struct DeviceTraffic {
     pub counted: BlockStat,
 }
 
+/// What a target's devices counted in moments in which the run did nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Idle {
+    /// How many there were.
+    pub moments: u32,
+    /// Those in which anything was written.
+    pub busy_moments: u32,
+    /// Their time.
+    pub elapsed_ns: u64,
+    /// Sums over them, of the devices that are written to directly.
+    pub devices: Vec<DeviceTraffic>,
+}
+
+impl Idle {
+    /// Adds a moment.
+    pub fn add(&mut self, elapsed_ns: u64, counted: &[DeviceTraffic]) {
+        self.moments += 1;
+        self.elapsed_ns += elapsed_ns;
+        self.busy_moments += u32::from(counted.iter().any(|one| one.counted.write_sectors > 0));
+        for more in counted {
+            match self.devices.iter_mut().find(|known| known.dev == more.dev) {
+                Some(known) => known.counted = known.counted.plus(&more.counted),
+                None => self.devices.push(more.clone()),
+            }
+        }
+    }
+}
+
 /// What another partition of a target's disk counted over one slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NeighbourTraffic {

@@ -88,7 +88,8 @@ pub(super) fn foot(study: &Study<'_>) -> Vec<Line> {
     lines.extend(limits(study.record));
     let cut_short = matches!(
         run.ended,
-        Some(Ended::Interrupted | Ended::InUse | Ended::Stalled | Ended::Failed) | None
+        Some(Ended::Interrupted | Ended::InUse | Ended::Stalled | Ended::Changed | Ended::Failed)
+            | None
     );
     if cut_short && (run.rounds > 0 || is_over_time) {
         let rounds = things(run.rounds as usize, unit);
@@ -167,6 +168,7 @@ fn ended(run: &Run, unit: &str) -> String {
         Some(Ended::Budget) => format!("the budget of {} ended", show_ns(run.budget_ns as f64)),
         Some(Ended::Rounds) => format!("the number of {unit}s asked for was reached"),
         Some(Ended::Interrupted) => "interrupted".to_owned(),
+        Some(Ended::Changed) => "a setting of what is measured changed".to_owned(),
         Some(Ended::InUse) => "the device came into use".to_owned(),
         Some(Ended::Stalled) => "nothing completed any more".to_owned(),
         Some(Ended::Failed) => "nothing was left that works".to_owned(),

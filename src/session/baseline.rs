@@ -95,6 +95,7 @@ pub(super) fn device_target(id: &str, path: String, stack: Vec<DeviceFacts>) -> 
         stack,
         mount: None,
         beside: Vec::new(),
+        idle: None,
         buffered: None,
         nocow: None,
         content: None,

@@ -24,11 +24,13 @@ use crate::target;
 
 use super::counters;
 use super::drives;
+use super::idle;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
 use super::remedy::remedy;
 use super::rounds::{Ask, Outcome, SliceError, Slicer};
+use super::settings;
 use super::survey::SetupError;
 use super::tally::{Observed, Tally};
 use super::traced::{self, Recorder, TracedSlice, Tracing};
@@ -328,6 +330,14 @@ impl Slicer for Bench<'_> {
             false => self.lookout.look(grants),
         };
         Ok(looked.map_err(SetupError::from)?)
+    }
+
+    fn changed(&mut self, record: &Record, elapsed_ns: u64) -> Vec<Note> {
+        settings::changed(self.root, record, elapsed_ns)
+    }
+
+    fn idle(&mut self, record: &mut Record, round_ns: u64) {
+        idle::moment(self.root, &self.targets, record, round_ns);
     }
 
     fn end(&mut self, record: &mut Record) {

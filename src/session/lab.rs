@@ -24,6 +24,7 @@ pub fn add_failed(record: &mut Record, variant: Variant) {
         stack: Vec::new(),
         mount: None,
         beside: Vec::new(),
+        idle: None,
         buffered: None,
         nocow: None,
         content: None,
@@ -86,10 +87,11 @@ pub fn with_variant(record: &Record, variant: &Variant, measured: &Record) -> Re
 
 /// Why a lab ended, from why each variant did: what is said of all holds for the least precise.
 pub fn ended(each: &[Ended]) -> Ended {
-    const WORST_FIRST: [Ended; 6] = [
+    const WORST_FIRST: [Ended; 7] = [
         Ended::Interrupted,
         Ended::InUse,
         Ended::Stalled,
+        Ended::Changed,
         Ended::Budget,
         Ended::Rounds,
         Ended::Precise,

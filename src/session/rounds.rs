@@ -81,6 +81,15 @@ pub trait Slicer {
         Ok(())
     }
 
+    /// What changed of the settings of what is measured, `elapsed_ns` into the run. Asked after each round.
+    fn changed(&mut self, _record: &Record, _elapsed_ns: u64) -> Vec<Note> {
+        Vec::new()
+    }
+
+    /// Does nothing for a moment, and adds to the record what others did meanwhile. The last round took
+    /// `round_ns`.
+    fn idle(&mut self, _record: &mut Record, _round_ns: u64) {}
+
     /// The last slice is done: completes what the record has of the whole run.
     fn end(&mut self, _record: &mut Record) {}
 }
@@ -170,6 +179,8 @@ pub fn run(
         sums: vec![latency_histogram(); record.cells.len()],
         known: vec![Known::default(); record.cells.len()],
         traced: record.cells.iter().map(|_| Kept::default()).collect(),
+        fresh: Vec::new(),
+        fresh_traced: Vec::new(),
         random: fastrand::Rng::with_seed(record.run.seed),
         record,
         slicer,
@@ -190,6 +201,9 @@ struct Rounds<'a> {
     sums: Vec<Histogram<u64>>,
     known: Vec<Known>,
     traced: Vec<Kept>,
+    /// The slices of the round that goes on, by cell.
+    fresh: Vec<(usize, Slice, Histogram<u64>)>,
+    fresh_traced: Vec<(usize, TracedSlice)>,
     random: fastrand::Rng,
     record: &'a mut Record,
     slicer: &'a mut dyn Slicer,
@@ -200,17 +214,24 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     fn all(&mut self) -> anyhow::Result<Ended> {
         self.warm_up()?;
+        let mut round_ns = 0;
         for round in 0.. {
             if self.working().is_empty() {
                 return Ok(Ended::Failed);
             }
             let begun_ns = self.slicer.now_ns();
-            if !self.round(round)? {
+            self.slicer.idle(self.record, round_ns);
+            let whole = self.round(round);
+            if self.has_changed() {
+                return whole.map(|_| Ended::Changed);
+            }
+            self.keep_round()?;
+            if !whole? {
                 return Ok(Ended::Interrupted);
             }
             self.record.run.rounds = round + 1;
             self.publish()?;
-            let round_ns = self.slicer.now_ns() - begun_ns;
+            round_ns = self.slicer.now_ns() - begun_ns;
             if let Some(ended) = self.ended(round + 1, round_ns) {
                 return Ok(ended);
             }
@@ -290,7 +311,7 @@ impl Rounds<'_> {
                         self.record.notes.push(note);
                         self.record.cells[index].stalled.push(slice);
                     }
-                    None => self.keep(index, slice, &outcome.histogram)?,
+                    None => self.fresh.push((index, slice, outcome.histogram)),
                 }
             }
         }
@@ -326,7 +347,7 @@ impl Rounds<'_> {
                     if let (Some(sum), Some(more)) = (handed, slice.handed()) {
                         *sum = sum.plus(&more);
                     }
-                    self.traced[index].add(slice);
+                    self.fresh_traced.push((index, slice));
                 }
                 Ok(None) => {}
                 Err(SliceError::Cell(why)) => self.record.cells[index].failed = Some(why),
@@ -429,6 +450,29 @@ impl Rounds<'_> {
                 show_ns(slice.started_ns as f64),
             ),
         })
+    }
+
+    /// A setting is not what it was: that is noted, and the round that was measured under both is dropped.
+    fn has_changed(&mut self) -> bool {
+        let elapsed_ns = self.slicer.now_ns() - self.begun_ns;
+        let notes = self.slicer.changed(self.record, elapsed_ns);
+        let has_changed = !notes.is_empty();
+        if has_changed {
+            self.fresh.clear();
+            self.fresh_traced.clear();
+        }
+        self.record.notes.extend(notes);
+        has_changed
+    }
+
+    fn keep_round(&mut self) -> anyhow::Result<()> {
+        for (index, slice) in std::mem::take(&mut self.fresh_traced) {
+            self.traced[index].add(slice);
+        }
+        for (index, slice, histogram) in std::mem::take(&mut self.fresh) {
+            self.keep(index, slice, &histogram)?;
+        }
+        Ok(())
     }
 
     /// Adds a slice to its cell and to the cell's totals.

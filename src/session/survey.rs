@@ -397,6 +397,7 @@ impl Survey {
             stack,
             mount: Some(mount.clone()),
             beside: target::beside(root, &mount),
+            idle: None,
             buffered: None,
             nocow: None,
             content: None,

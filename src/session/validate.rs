@@ -2,7 +2,7 @@
 //! claim's cell and its synchronous counterpart in alternating slices.
 
 use crate::model::claims::{SteadyRound, Trial};
-use crate::model::record::{Cell, Ended, Record};
+use crate::model::record::{Cell, Ended, Note, Record};
 
 use super::claims::is_steady;
 use super::precondition::{self, Failure, MAX_ROUNDS, Stage};
@@ -82,9 +82,10 @@ fn worse(one: Ended, other: Ended) -> Ended {
         Ended::Rounds => 1,
         Ended::Budget => 2,
         Ended::Failed => 3,
-        Ended::Interrupted => 4,
-        Ended::InUse => 5,
-        Ended::Stalled => 6,
+        Ended::Changed => 4,
+        Ended::Interrupted => 5,
+        Ended::InUse => 6,
+        Ended::Stalled => 7,
     };
     if rank(other) > rank(one) { other } else { one }
 }
@@ -130,6 +131,9 @@ impl Run<'_> {
                 return Ok(Ended::Interrupted);
             }
             ended = worse(ended, self.group(group)?);
+            if ended == Ended::Changed {
+                break;
+            }
         }
         Ok(ended)
     }
@@ -270,6 +274,10 @@ impl Slicer for Part<'_> {
 
     fn look(&mut self, is_over: bool) -> anyhow::Result<()> {
         self.slicer.look(is_over)
+    }
+
+    fn changed(&mut self, record: &Record, elapsed_ns: u64) -> Vec<Note> {
+        self.slicer.changed(record, elapsed_ns)
     }
 }
 

@@ -134,6 +134,7 @@ pub fn target(id: &str, kind: TargetKind, baseline: Option<Baseline>) -> Target 
         stack: Vec::new(),
         mount: None,
         beside: Vec::new(),
+        idle: None,
         buffered: None,
         nocow: None,
         content: None,

@@ -3,10 +3,10 @@
 use crate::model::facts::DevId;
 use crate::model::record::Cell;
 use crate::model::trace::Class;
-use crate::model::units::{digits3, show_amount, show_percent};
+use crate::model::units::{digits3, show_amount, show_ns, show_percent};
 
 use super::{Case, Explanation, Kind, MATTERS, name, typical};
-use crate::analyse::foreign::{Elsewhere, Foreign};
+use crate::analyse::foreign::{Elsewhere, Foreign, drowned};
 
 /// What others did while a cell ran.
 struct Others {
@@ -165,7 +165,9 @@ pub(super) fn same_filesystem(case: &Case<'_>) -> Option<Explanation> {
         })
         .filter(|(_, beyond)| *beyond > MATTERS)
         .collect();
-    let (cell, beyond) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
+    let Some((cell, beyond)) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes) else {
+        return uncounted(case);
+    };
     let text = format!(
         "Others wrote to the same filesystem while {} was measured: by XFS's own count, {} bytes per \
          byte of the cell's own writes. The figures include waiting for them.",
@@ -174,4 +176,26 @@ pub(super) fn same_filesystem(case: &Case<'_>) -> Option<Explanation> {
     );
     let cells = found.iter().map(|&(cell, _)| cell);
     Some(case.explain(Kind::Fact, cells, text))
+}
+
+/// While the run did nothing, its filesystem was written to all the same.
+fn uncounted(case: &Case<'_>) -> Option<Explanation> {
+    let idle = case.target.idle.as_ref()?;
+    let cells = case.cells.iter().copied();
+    let found: Vec<(&Cell, f64)> = cells
+        .filter_map(|cell| Some((cell, drowned(cell, case.target)?)))
+        .collect();
+    let (cell, rate) = typical(&found, |(cell, _)| cell.spec.axes.size_bytes)?;
+    let text = format!(
+        "Others wrote to the same filesystem: {}/s in moments in which this run did nothing ({} of {}, {} in \
+         all). Amplification, flushes and effective share of {} would have their writes in them, so they are \
+         left out; the latencies include waiting for them. They may be other programs or the filesystem's own \
+         background work.",
+        show_amount(*rate as u64),
+        idle.busy_moments,
+        idle.moments,
+        show_ns(idle.elapsed_ns as f64),
+        name(cell),
+    );
+    Some(case.explain(Kind::Fact, found.iter().map(|(cell, _)| *cell), text))
 }

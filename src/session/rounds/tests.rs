@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::fixture::{Builder, slice};
-use crate::model::record::Cell;
+use crate::model::record::{Cell, Level};
 
 const MS: u64 = 1_000_000;
 const BUDGET_NS: u64 = 60_000 * MS;
@@ -19,6 +19,10 @@ struct Device {
     rescued: u32,
     /// This slice fails.
     fails: Option<u64>,
+    /// Rounds so far.
+    rounds: u32,
+    /// In this one, from 1, a setting changes.
+    changes: Option<u32>,
 }
 
 fn device(op_ns: u64, overhead_ns: u64) -> Device {
@@ -30,12 +34,27 @@ fn device(op_ns: u64, overhead_ns: u64) -> Device {
         stall: (u64::MAX, 0),
         rescued: 0,
         fails: None,
+        rounds: 0,
+        changes: None,
     }
 }
 
 impl Slicer for Device {
     fn now_ns(&self) -> u64 {
         self.now_ns
+    }
+
+    fn changed(&mut self, _: &Record, _: u64) -> Vec<Note> {
+        self.rounds += 1;
+        let note = Note {
+            level: Level::Warning,
+            target: None,
+            text: "it changed".to_owned(),
+        };
+        (self.changes == Some(self.rounds))
+            .then_some(note)
+            .into_iter()
+            .collect()
     }
 
     fn slice(&mut self, _: usize, ask: &Ask) -> Result<Outcome, SliceError> {
@@ -66,6 +85,19 @@ impl Slicer for Device {
             failed: None,
             notes: Vec::new(),
         })
+    }
+}
+
+#[test]
+fn a_setting_that_changes_ends_the_run_without_the_round_that_is_under_both() {
+    let mut device = device(10 * MS, MS);
+    device.changes = Some(3);
+    let record = ran(2, &mut device, u64::MAX);
+    assert_eq!(record.run.ended, Some(Ended::Changed));
+    assert_eq!(record.run.rounds, 2);
+    assert_eq!(record.notes.len(), 1);
+    for cell in &record.cells {
+        assert_eq!((cell.slices.len(), cell.ops), (2, 2 * SLICE_OPS));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::guard::Lookout;
 use crate::model::record::{Ended, Record};
 use crate::plan::WorkloadPlan;
 use crate::session::survey::{SetupError, or_in_use};
-use crate::session::{counters, drives};
+use crate::session::{counters, drives, settings};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::pulse;
 use crate::sys::root::Root;
@@ -93,7 +93,15 @@ impl Run<'_> {
                     return Ok(Ended::Interrupted);
                 }
                 if !self.grounds.grounds[at].has_failed {
+                    let before = self.record.timelines.len();
                     self.one(repetition, at, side)?;
+                    let elapsed_ns = monotonic_ns() - self.begun_ns;
+                    let changes = settings::changed(self.root, self.record, elapsed_ns);
+                    if !changes.is_empty() {
+                        self.record.timelines.truncate(before);
+                        self.record.notes.extend(changes);
+                        return Ok(Ended::Changed);
+                    }
                 }
             }
             if self.grounds.grounds.iter().all(|ground| ground.has_failed) {

@@ -49,6 +49,7 @@ impl Survey {
             stack,
             mount: Some(mount.clone()),
             beside: target::beside(root, &mount),
+            idle: None,
             buffered: None,
             nocow: None,
             content: None,
