@@ -144,7 +144,12 @@ pub fn survey(root: &Root, mut wish: Wish) -> Result<Survey, SetupError> {
     }
     if survey.record.cells.is_empty() && survey.workloads.is_empty() {
         return Err(SetupError::Cannot(match wish.all {
-            true => "no mounted filesystem can be measured; see `syncprof list`".to_owned(),
+            true => {
+                let notes = survey.record.notes.iter().map(|note| note.text.as_str());
+                let why: Vec<&str> = notes.collect();
+                let why = why.join("; ");
+                format!("no mounted filesystem can be measured; see `syncprof list`: {why}")
+            }
             false => "there is nothing to measure".to_owned(),
         }));
     }

@@ -78,8 +78,9 @@ impl Map {
 pub(super) struct Piece {
     pub(super) node: Node,
     pub(super) bytes: Range<u64>,
-    /// By which shares of which nodes they were reached.
-    shares: Vec<(Node, u64)>,
+    /// By which bytes, or which share, of which nodes they were reached that keep such ones apart below: no
+    /// device gives one place to two of its own bytes.
+    shares: Vec<(Node, Range<u64>)>,
 }
 
 impl Piece {
@@ -88,11 +89,11 @@ impl Piece {
         if self.node != other.node {
             return None;
         }
-        let apart = self.shares.iter().any(|(node, id)| {
-            let others = other.shares.iter();
+        let apart = self.shares.iter().any(|(node, own)| {
+            let others = other.shares.iter().filter(|(known, _)| known == node);
             others
-                .filter(|(known, _)| known == node)
-                .any(|(_, known)| known != id)
+                .map(|(_, share)| intersection(own, share))
+                .any(|both| both.is_none())
         });
         match apart {
             true => None,
@@ -144,7 +145,14 @@ impl Graph {
                     continue;
                 };
                 let mut shares = piece.shares.clone();
-                shares.extend(map.share.map(|id| (map.lower.clone(), id)));
+                shares.extend(
+                    map.share
+                        .map(|id| (map.lower.clone(), id..id.saturating_add(1))),
+                );
+                if !map.in_order {
+                    let own = intersection(&map.upper, &piece.bytes);
+                    shares.extend(own.map(|own| (piece.node.clone(), own)));
+                }
                 let lower = Piece {
                     node: map.lower.clone(),
                     bytes,

@@ -61,6 +61,19 @@ fn a_map_that_is_no_plain_range_lies_in_all_of_its_place() {
 }
 
 #[test]
+fn volumes_beside_each_other_on_an_array_are_apart_on_its_members() {
+    let graph = graph(&[
+        (1, Map::anywhere(ALL, device(0), ALL)),
+        (2, Map::run(0, 100, device(1), 0)),
+        (3, Map::run(0, 100, device(1), 100)),
+        (4, Map::run(0, 100, device(1), 50)),
+    ]);
+    assert_eq!(meet(&graph, 2, 3), None);
+    assert_eq!(meet(&graph, 2, 4), Some((device(1), 50..100)));
+    assert!(meet(&graph, 2, 0).is_some(), "whoever writes the member");
+}
+
+#[test]
 fn shares_of_one_pool_are_apart_and_whoever_goes_round_it_is_not() {
     let share = |id| Map {
         share: Some(id),
