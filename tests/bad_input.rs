@@ -131,9 +131,13 @@ fn a_device_that_fails_makes_its_cells_fail_and_the_rest_goes_on() {
     let stat = nix::sys::statvfs::statvfs(host.path()).unwrap();
     let free = stat.blocks_available() * stat.fragment_size();
     fs::write(&filler, vec![1; (free - (2 << 20)) as usize]).unwrap();
+    // Where it would write back what is there, the guard refuses it.
     let args = [
         "raw",
         device.node(),
+        "--overwrite",
+        "--confirm",
+        device.name(),
         "--sizes",
         "1m",
         "--span",
