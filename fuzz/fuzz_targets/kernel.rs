@@ -266,9 +266,8 @@ fn look(root: &Root, dev: DevId) {
     if let Some(stat) = blockstat::read(root, dev) {
         blockstat::since(&stat, &stat);
     }
-    if let Ok(stack) = target::stack(root, dev) {
-        target::takes_space(root, &stack);
-    }
+    let _ = target::stack(root, dev);
+    target::takes_space(root, dev, 64 << 20);
     if let Some(share) = cpustat::read(root) {
         cpustat::since(&share, &share);
     }
