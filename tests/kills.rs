@@ -50,6 +50,11 @@ trait Scene {
         0
     }
 
+    /// About how long it takes once it has begun.
+    fn longest_ms(&self) -> u64 {
+        800
+    }
+
     /// Fails unless all is as it was.
     fn check(&mut self, program: &Program);
 }
@@ -222,6 +227,10 @@ impl Scene for Reading {
         words_of(&self.0.replace("RECORDS", records))
     }
 
+    fn longest_ms(&self) -> u64 {
+        40
+    }
+
     fn check(&mut self, _: &Program) {}
 }
 
@@ -236,6 +245,10 @@ impl Scene for Cleaning {
         child.until(|| self.0.written(program) > 0);
         child.killed();
         words_of("clean")
+    }
+
+    fn longest_ms(&self) -> u64 {
+        15
     }
 
     fn check(&mut self, program: &Program) {
@@ -276,7 +289,7 @@ fn kill(scene: &mut dyn Scene, signal: Signal, late: bool, random: &mut fastrand
         assert!(begun.elapsed() < PATIENCE, "{args:?} does not begin");
         sleep(Duration::from_millis(2));
     }
-    sleep(Duration::from_millis(random.u64(0..800)));
+    sleep(Duration::from_millis(random.u64(0..scene.longest_ms())));
     let moment = match (is_over(&mut child), scene.written(&program) > written) {
         (true, _) => Moment::After,
         (false, true) => Moment::Amid,

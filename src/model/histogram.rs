@@ -1,8 +1,11 @@
 //! The text form of histograms in a record: HdrHistogram V2 with DEFLATE, in base64, which other
 //! HdrHistogram implementations read too.
 
+use std::io::Read;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
@@ -21,13 +24,29 @@ pub fn encode(histogram: &Histogram<u64>) -> String {
 /// hdrhistogram doesn't look after (value_at_quantile() in its lib.rs).
 const MOST_OPS: u64 = 1 << 40;
 
+/// More than any histogram of a record takes, before it is compressed.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Decodes what [`encode`] made. The error says what is wrong with the text.
 pub fn decode(text: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD
         .decode(text)
         .map_err(|error| format!("histogram is not base64: {error}"))?;
+    // A cookie and a length, then the histogram, whose own header of 40 bytes has a cookie and a length too.
+    // hdrhistogram makes as much room as that says, before it looks at what there is.
+    let mut plain = Vec::new();
+    ZlibDecoder::new(bytes.get(8..).unwrap_or_default())
+        .take(MOST_BYTES)
+        .read_to_end(&mut plain)
+        .map_err(|error| format!("not a HdrHistogram: {error}"))?;
+    let told = plain
+        .first_chunk::<8>()
+        .map(|head| u32::from_be_bytes([head[4], head[5], head[6], head[7]]));
+    if told.map(|told| u64::from(told) + 40) != Some(plain.len() as u64) {
+        return Err("a histogram that is not as long as it says".to_owned());
+    }
     let histogram: Histogram<u64> = Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
+        .deserialize(&mut plain.as_slice())
         .map_err(|error| format!("not a HdrHistogram: {error}"))?;
     match histogram.len() {
         0..=MOST_OPS => Ok(histogram),
@@ -39,6 +58,9 @@ pub fn decode(text: &str) -> Result<Histogram<u64>, String> {
 mod tests {
     use super::*;
     use crate::model::sample::{MAX_NS, MIN_NS, latency_histogram};
+    use flate2::Compression;
+    use flate2::read::ZlibEncoder;
+    use hdrhistogram::serialization::V2Serializer;
     use proptest::prelude::*;
 
     #[test]
@@ -55,6 +77,29 @@ mod tests {
         assert!(decode(&encode(&histogram)).is_ok());
         histogram.record_n(MAX_NS, i64::MAX as u64).unwrap();
         assert!(decode(&encode(&histogram)).is_err());
+    }
+
+    #[test]
+    fn a_length_that_is_not_there_is_an_error_and_takes_no_room() {
+        let mut plain = Vec::new();
+        let histogram = latency_histogram();
+        V2Serializer::new()
+            .serialize(&histogram, &mut plain)
+            .unwrap();
+        let text = |plain: &[u8]| {
+            let mut packed = vec![0; 8];
+            ZlibEncoder::new(plain, Compression::fast())
+                .read_to_end(&mut packed)
+                .unwrap();
+            STANDARD.encode(packed)
+        };
+        assert_eq!(decode(&text(&plain)), Ok(histogram));
+        plain[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert!(
+            decode(&text(&plain))
+                .unwrap_err()
+                .contains("as long as it says")
+        );
     }
 
     proptest! {
