@@ -7,7 +7,7 @@ use super::meter::Meter;
 use super::pace::Arrivals;
 use super::port::{Done, Port, Wait};
 use super::spec::Limits;
-use crate::model::sample::{IoFailure, OpTime};
+use crate::model::sample::{Call, IoFailure, OpTime};
 use crate::sys::pulse;
 use crate::workload::pattern::Cursor;
 
@@ -161,6 +161,7 @@ pub(super) fn drive<P: Port>(
             slot,
             at_ns,
             result,
+            call,
         } in done.drain(..)
         {
             let Flight {
@@ -177,7 +178,7 @@ pub(super) fn drive<P: Port>(
                 });
             } else {
                 ended.get_or_insert_default();
-                meter.fail(at_ns, failure(offset_bytes, size_bytes, result));
+                meter.fail(at_ns, failure(call, offset_bytes, size_bytes, result));
             }
         }
     }
@@ -204,8 +205,9 @@ impl Limits {
 }
 
 #[cold]
-fn failure(offset_bytes: u64, size_bytes: u32, result: i32) -> IoFailure {
+fn failure(call: Call, offset_bytes: u64, size_bytes: u32, result: i32) -> IoFailure {
     IoFailure {
+        call,
         offset_bytes,
         size_bytes: u64::from(size_bytes),
         errno: (result < 0).then_some(-result),

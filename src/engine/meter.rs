@@ -173,6 +173,7 @@ pub(super) fn merge(lanes: Vec<Measured>, interval_ns: u64) -> Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::sample::Call;
 
     fn measured(meter: Meter, fallback: &str) -> Measured {
         Measured {
@@ -223,6 +224,7 @@ mod tests {
         two.begin(1020);
         two.complete(op(1020, 1250, 4096));
         let failure = IoFailure {
+            call: Call::Write,
             offset_bytes: 8,
             size_bytes: 4096,
             errno: Some(5),

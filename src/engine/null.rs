@@ -6,6 +6,7 @@ use std::io;
 use super::latency::NullModel;
 use super::pace::sleep_until;
 use super::port::{Done, Port, Wait};
+use crate::model::sample::Call;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::payload::Filler;
@@ -52,6 +53,7 @@ impl Port for Instant {
             slot,
             at_ns,
             result,
+            call: Call::Write,
         }));
         Ok(at_ns)
     }
@@ -121,6 +123,7 @@ impl Port for Virtual {
                     slot,
                     at_ns: end_ns,
                     result,
+                    call: Call::Write,
                 });
             }
             !ended

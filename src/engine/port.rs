@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::model::sample::Call;
+
 /// One finished operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Done {
@@ -11,6 +13,8 @@ pub(super) struct Done {
     pub(super) at_ns: u64,
     /// Bytes written, or a negative error number.
     pub(super) result: i32,
+    /// What failed, if something did.
+    pub(super) call: Call,
 }
 
 /// What to wait for.

@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{close, fdatasync, fsync};
@@ -16,6 +17,7 @@ use nix::unistd::{close, fdatasync, fsync};
 use super::pace::sleep_until;
 use super::port::{Done, Port, Wait};
 use crate::model::cell::Method;
+use crate::model::sample::Call;
 use crate::sys::buffer::Aligned;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::pwrite::pwritev2;
@@ -70,28 +72,39 @@ pub(super) struct Calls<'a> {
     pub(super) pushed: Option<u64>,
 }
 
+/// An error of this call.
+fn by(call: Call) -> impl Fn(Errno) -> (Call, io::Error) {
+    move |errno| (call, errno.into())
+}
+
 impl Calls<'_> {
-    /// Does one operation: bytes written, or the error of the call that failed.
-    fn operate(&self, offset_bytes: u64) -> io::Result<usize> {
+    /// Does one operation: bytes written, or the call that failed with its error.
+    fn operate(&self, offset_bytes: u64) -> Result<usize, (Call, io::Error)> {
         let bytes = self.source.of(offset_bytes, self.size_bytes);
         match &self.sink {
             Sink::Fd(fd) => self.write(*fd, bytes, offset_bytes),
             Sink::Reopen(folder, name, flags) => {
                 let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-                let fd = openat(folder, name.as_c_str(), *flags | OFlag::O_CLOEXEC, mode)?;
+                let fd = openat(folder, name.as_c_str(), *flags | OFlag::O_CLOEXEC, mode)
+                    .map_err(by(Call::Open))?;
                 let written = self.write(fd.as_fd(), bytes, 0);
                 // Its error counts: close(2) is where some filesystems tell of a failed write.
                 let closed = close(fd);
                 let written = written?;
-                closed?;
+                closed.map_err(by(Call::Close))?;
                 Ok(written)
             }
         }
     }
 
-    fn write(&self, fd: BorrowedFd<'_>, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+    fn write(
+        &self,
+        fd: BorrowedFd<'_>,
+        bytes: &[u8],
+        offset_bytes: u64,
+    ) -> Result<usize, (Call, io::Error)> {
         if self.method == Method::EmptyFlush {
-            fdatasync(fd)?;
+            fdatasync(fd).map_err(by(Call::Flush))?;
             // All that was asked for; `super::run` counts no bytes of it.
             return Ok(bytes.len());
         }
@@ -99,13 +112,15 @@ impl Calls<'_> {
             Method::RwfDsync => libc::RWF_DSYNC,
             _ => 0,
         };
-        let written = pwritev2(fd, bytes, offset_bytes, flags)?;
+        let written = pwritev2(fd, bytes, offset_bytes, flags);
+        let written = written.map_err(|error| (Call::Write, error))?;
         if written == bytes.len() {
-            match self.method {
-                Method::Fdatasync => fdatasync(fd)?,
-                Method::Fsync => fsync(fd)?,
-                _ => {}
-            }
+            let synced = match self.method {
+                Method::Fdatasync => fdatasync(fd),
+                Method::Fsync => fsync(fd),
+                _ => Ok(()),
+            };
+            synced.map_err(by(Call::Sync))?;
         }
         Ok(written)
     }
@@ -136,16 +151,17 @@ impl Port for Calls<'_> {
                 Wait::Completion => monotonic_ns(),
             });
         };
-        let result = match self.operate(offset_bytes) {
-            Ok(written) => written as i32,
+        let (call, result) = match self.operate(offset_bytes) {
+            Ok(written) => (Call::Write, written as i32),
             // An error of these calls always has a number; EIO stands in for one that has not.
-            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+            Err((call, error)) => (call, -error.raw_os_error().unwrap_or(libc::EIO)),
         };
         let at_ns = monotonic_ns();
         done.push(Done {
             slot: 0,
             at_ns,
             result,
+            call,
         });
         Ok(at_ns)
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::port::{Done, Port, Wait};
+use crate::model::sample::Call;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::ring::Ring;
 use crate::workload::payload::Filler;
@@ -57,6 +58,10 @@ impl<'r, 'm> Uring<'r, 'm> {
                 slot: finished.slot,
                 at_ns,
                 result: finished.result,
+                call: match finished.in_sync {
+                    true => Call::Sync,
+                    false => Call::Write,
+                },
             });
         });
     }

@@ -2,6 +2,7 @@
 //! [`super::record`].
 
 use hdrhistogram::Histogram;
+use nix::errno::Errno;
 
 use super::traffic::ProcessCount;
 
@@ -56,6 +57,18 @@ pub struct Sample {
     pub rescued: u32,
 }
 
+impl Sample {
+    /// What failed first, and how much did; none if nothing did.
+    pub fn failure(&self) -> Option<String> {
+        let first = self.first_error.as_ref()?;
+        let all = self.ops + self.errors;
+        Some(format!(
+            "{first}; {} of {all} operations failed",
+            self.errors
+        ))
+    }
+}
+
 /// What threads of jobs used of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobUse {
@@ -92,9 +105,27 @@ pub struct OpTime {
     pub bytes: u64,
 }
 
+/// The system call of an operation that its result is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The write itself.
+    Write,
+    /// The sync behind a write. Its error is that of any write to the same file or device that was written
+    /// back since the last sync (errseq_t in Documentation/core-api/errseq.rst).
+    Sync,
+    /// The open before a write.
+    Open,
+    /// The close behind a write.
+    Close,
+    /// A sync without a write.
+    Flush,
+}
+
 /// One operation that the kernel refused or cut short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoFailure {
+    /// What failed.
+    pub call: Call,
     /// Where the write went.
     pub offset_bytes: u64,
     /// What it should have written.
@@ -108,15 +139,25 @@ pub struct IoFailure {
 impl std::fmt::Display for IoFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let IoFailure {
+            call,
             offset_bytes,
             size_bytes,
             errno,
             written_bytes,
         } = self;
-        write!(f, "write of {size_bytes} bytes at offset {offset_bytes}: ")?;
+        f.write_str(match call {
+            Call::Write => "",
+            Call::Sync => "sync after the ",
+            Call::Open => "open for the ",
+            Call::Close => "close after the ",
+            Call::Flush => "empty flush",
+        })?;
+        if *call != Call::Flush {
+            write!(f, "write of {size_bytes} bytes at offset {offset_bytes}")?;
+        }
         match errno {
-            Some(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
-            None => write!(f, "short, {written_bytes} bytes written"),
+            Some(errno) => write!(f, ": {}", Errno::from_raw(*errno)),
+            None => write!(f, ": short, {written_bytes} bytes written"),
         }
     }
 }
@@ -124,6 +165,27 @@ impl std::fmt::Display for IoFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_tells_the_call_the_place_and_the_errno() {
+        let failure = IoFailure {
+            call: Call::Sync,
+            offset_bytes: 8192,
+            size_bytes: 4096,
+            errno: Some(libc::EIO),
+            written_bytes: 0,
+        };
+        let text = failure.to_string();
+        assert_eq!(
+            text,
+            "sync after the write of 4096 bytes at offset 8192: EIO: I/O error"
+        );
+        let flush = IoFailure {
+            call: Call::Flush,
+            ..failure
+        };
+        assert_eq!(flush.to_string(), "empty flush: EIO: I/O error");
+    }
 
     #[test]
     fn a_histogram_can_be_made() {

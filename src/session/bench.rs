@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
 use crate::guard::{Lookout, Refusal, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
 use crate::model::facts::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
-use crate::model::sample::{IoFailure, Sample};
+use crate::model::sample::Sample;
 use crate::observe::tracer::Tracer;
 use crate::observe::workers::Workers;
 use crate::scratch::{ScratchFile, open_flags};
@@ -109,12 +109,38 @@ impl<'a> Bench<'a> {
         ask: &Ask,
         tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
+        if self.cells[index].spec.role == Role::File {
+            return self.drive_files(index, ask, tracer);
+        }
+        let driven = self.drive_raw(index, ask, tracer);
+        if driven
+            .as_ref()
+            .map_or(true, |driven| driven.sample.errors > 0)
+        {
+            self.forget_errors();
+        }
+        driven
+    }
+
+    /// A device's descriptors share its page cache, and each is told once of a write-back that failed: so
+    /// that no other cell's sync is told of this one's, they are asked now, and the pages that are no
+    /// longer what the device holds are dropped.
+    fn forget_errors(&self) {
+        for (_, fd) in self.targets.iter().flat_map(|target| &target.fds) {
+            let _ = nix::unistd::fsync(fd);
+            let _ = posix_fadvise(fd, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+        }
+    }
+
+    fn drive_raw(
+        &mut self,
+        index: usize,
+        ask: &Ask,
+        tracer: Option<Tracer>,
+    ) -> Result<Driven, SliceError> {
         let Plan {
             target, ref spec, ..
         } = self.cells[index];
-        if spec.role == Role::File {
-            return self.drive_files(index, ask, tracer);
-        }
         let flags = open_flags(spec.axes.method, spec.axes.direct);
         self.targets[target].open(flags).map_err(cell_error)?;
         let first = self.cells[index].start(ask.seed, ask.goes_on);
@@ -199,16 +225,15 @@ impl<'a> Bench<'a> {
         Ok(driver.driven(sample, truncating_opens_ns))
     }
 
-    /// What a failed write of the cell at `index` says, and what to do about it.
-    fn failed(&self, index: usize, failure: &IoFailure) -> String {
+    /// What failed of a slice of the cell at `index`, and what to do about it; none if nothing did.
+    fn failed(&self, index: usize, sample: &Sample) -> Option<String> {
         let Plan {
             target, ref spec, ..
         } = self.cells[index];
         let device = self.targets[target].device;
-        format!(
-            "{failure}{}",
-            remedy(self.root, device, spec, failure.errno)
-        )
+        let errno = sample.first_error.as_ref()?.errno;
+        let remedy = remedy(self.root, device, spec, errno);
+        Some(format!("{}{remedy}", sample.failure()?))
     }
 
     /// What drives the cell at `index`, and the cell and its target, which it doesn't hold.
@@ -279,10 +304,7 @@ impl Slicer for Bench<'_> {
             .map(|dev| counters::lost(&target.id, dev));
         Ok(Outcome {
             notes: sample.fallbacks.iter().map(note).chain(lost).collect(),
-            failed: sample
-                .first_error
-                .as_ref()
-                .map(|failure| self.failed(index, failure)),
+            failed: self.failed(index, &sample),
             handed: driven.tally.worker_requests.map(|requests| Handed {
                 ops: sample.ops,
                 requests,
@@ -316,8 +338,8 @@ impl Slicer for Bench<'_> {
         }
         let tracer = Tracer::open(self.root, devices).map_err(cell_error)?;
         let driven = self.drive(index, ask, Some(tracer))?;
-        if let Some(failure) = &driven.sample.first_error {
-            return Err(SliceError::Cell(self.failed(index, failure)));
+        if let Some(failure) = self.failed(index, &driven.sample) {
+            return Err(SliceError::Cell(failure));
         }
         Ok(driven.traced)
     }
@@ -392,8 +414,9 @@ impl Driver<'_> {
         }
     }
 
-    /// Runs the engine over `lanes`. What a method without a sync leaves in caches is then brought
-    /// to disk through `fds`, so that the next slice of another cell doesn't pay for it. `data` tells
+    /// Runs the engine over `lanes`. What a method without a sync, or a buffered write that failed, leaves in
+    /// caches is then brought to disk through `fds`, so that the next slice of another cell neither pays
+    /// for it nor is told of its errors. `data` tells
     /// which blocks were written, if that is traced.
     fn pass(
         &mut self,
@@ -420,14 +443,21 @@ impl Driver<'_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.stop(std::mem::take(&mut sample.op_times), data)?;
         }
-        if self.spec.axes.method == Method::None && self.spec.axes.engine != EngineKind::Null {
-            for fd in fds {
-                nix::unistd::fsync(fd).map_err(|errno| {
-                    SliceError::Cell(format!("fsync after writes without one: {}", errno.desc()))
-                })?;
-            }
+        let axes = &self.spec.axes;
+        let is_synced = axes.direct && axes.method != Method::None;
+        if is_synced || axes.engine == EngineKind::Null {
+            return Ok(sample);
         }
-        Ok(sample)
+        // Each of them, so that none keeps an error.
+        let synced = fds.iter().map(nix::unistd::fsync).fold(Ok(()), Result::and);
+        match synced {
+            // The sample tells of the first failure, and where it was.
+            Err(errno) if sample.errors == 0 => Err(SliceError::Cell(format!(
+                "fsync after the slice: {errno}; of its {} writes, some could not be written back",
+                sample.ops
+            ))),
+            _ => Ok(sample),
+        }
     }
 
     fn engine(&mut self, lanes: Vec<Lane<'_>>, left: Left) -> Result<Sample, SliceError> {

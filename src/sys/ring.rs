@@ -38,6 +38,8 @@ pub struct Finished {
     pub slot: u32,
     /// Bytes written, or a negative error number.
     pub result: i32,
+    /// The error is that of the sync behind the write, which was whole.
+    pub in_sync: bool,
 }
 
 /// What a slot is doing.
@@ -49,6 +51,8 @@ struct Slot {
     written: i32,
     /// Bytes that it should write.
     len: i32,
+    /// `written` is the sync's error.
+    in_sync: bool,
 }
 
 /// An io_uring with its file and its memory. See the module's text for what it guarantees.
@@ -197,6 +201,7 @@ impl Ring<'_> {
             },
             written: signed_len,
             len: signed_len,
+            in_sync: false,
         };
         self.in_flight += 1;
         Ok(())
@@ -314,14 +319,17 @@ impl Ring<'_> {
             }
             // Where successes are skipped, whichever completion comes is the only one.
             state.owed -= 1;
-            if is_sync && result < 0 && state.written == state.len {
+            let in_sync = is_sync && result < 0 && state.written == state.len;
+            if in_sync {
                 state.written = result;
+                state.in_sync = true;
             }
             if state.owed == 0 {
                 self.in_flight -= 1;
                 finished(Finished {
                     slot,
                     result: state.written,
+                    in_sync: state.in_sync,
                 });
             }
         }

@@ -8,7 +8,7 @@ use crate::engine::meter::{Measured, Meter, merge};
 use crate::engine::port::{Done, Port, Wait};
 use crate::engine::tests::{OFFSETS, ops};
 use crate::model::cell::Pattern;
-use crate::model::sample::{IoFailure, Sample};
+use crate::model::sample::{Call, IoFailure, Sample};
 use crate::workload::pattern::Cursor;
 
 /// Answers one push after the other, 1 µs each, the `failing` one (from 0) with `result`.
@@ -52,6 +52,7 @@ impl Port for Scripted {
             slot,
             at_ns: self.now_ns,
             result,
+            call: Call::Write,
         });
         Ok(self.now_ns)
     }
@@ -100,6 +101,7 @@ fn an_error_ends_the_issuing_and_what_is_in_flight_is_drained() {
     assert_eq!((port.pushes, sample.ops, sample.errors), (14, 13, 1));
     assert!(port.queue.is_empty());
     let failure = IoFailure {
+        call: Call::Write,
         offset_bytes: OFFSETS[2],
         size_bytes: 4096,
         errno: Some(libc::EIO),

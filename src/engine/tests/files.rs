@@ -278,6 +278,23 @@ fn the_writes_own_error_is_told_not_that_its_sync_was_cancelled() {
 }
 
 #[test]
+fn a_sync_that_fails_is_told_apart_from_its_write() {
+    // A pipe takes a write and cannot be synced: EINVAL (fsync(2)).
+    for kind in [EngineKind::Uring, EngineKind::Sync] {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let lane = Lane {
+            to: To::Fd(writer.as_fd()),
+            ..nothing()
+        };
+        let sample = go(vec![lane], &one_pass(kind, Method::Fdatasync, 1));
+        let failure = sample.failure().unwrap();
+        let told =
+            "sync after the write of 4096 bytes at offset 0: EINVAL: Invalid argument; 1 of 1";
+        assert!(failure.starts_with(told), "{kind}: {failure}");
+    }
+}
+
+#[test]
 fn a_write_that_the_kernel_cuts_short_is_told_with_its_length() {
     // A pipe takes 64 KiB (pipe(7)) and, without blocking, no more.
     for method in [Method::None, Method::Fdatasync] {
