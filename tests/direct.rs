@@ -1,4 +1,5 @@
-//! What becomes of O_DIRECT on filesystems that refuse it or ignore it, and of sizes in units that differ.
+//! What becomes of O_DIRECT on filesystems that refuse it or ignore it, of sizes in units that differ, of
+//! errors that a page cache hands on, and of blocks that straddle others.
 
 mod support;
 
@@ -166,5 +167,21 @@ fn a_write_back_that_fails_is_told_of_the_cell_that_wrote_it_and_of_no_other() {
     for cell in cells(&record, "raw") {
         let is_to_fail = cell["method"] == "none" && cell["direct"] == false;
         assert_eq!(cell["failed"].is_string(), is_to_fail, "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_loop_device_that_begins_within_a_block_of_its_file_is_told() {
+    needs_root!();
+    let folder = support::folder();
+    let image = folder.path().join("image");
+    fs::File::create(&image).unwrap().set_len(8 * MIB).unwrap();
+    for (offset, is_told) in [("17920", true), ("20480", false)] {
+        let device = Loop::over(&image, &["--offset", offset]);
+        let args = ["raw", device.node(), "--sizes", "4k", "--span", "1m"];
+        let (ran, _) = Program::new().measure(&[&args[..], QUICK].concat());
+        let ran = ran.exits(0);
+        let told = format!("begins {offset} bytes into {}", image.display());
+        assert_eq!(ran.stdout.contains(&told), is_told, "{ran:#?}");
     }
 }

@@ -129,6 +129,16 @@ pub struct DeviceFacts {
     pub pcie: Option<PcieLink>,
     /// Where a partition starts on its disk.
     pub partition_start_bytes: Option<u64>,
+    /// Where in it the target begins; none where nothing tells, as below a loop device's file, and in a
+    /// record that is older than this.
+    #[serde(default)]
+    pub target_start_bytes: Option<u64>,
+    /// Where in a loop device's backing file the target begins.
+    #[serde(default)]
+    pub file_start_bytes: Option<u64>,
+    /// Where a drive's first physical block begins that is whole.
+    #[serde(default)]
+    pub alignment_offset_bytes: Option<u64>,
     /// What a loop device reads and writes.
     pub backing_file: Option<String>,
     /// A device-mapper device's name, as under /dev/mapper.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
@@ -505,9 +506,11 @@ fn cell_error(error: impl std::fmt::Display) -> SliceError {
 }
 
 fn pass_error(file: &ScratchFile, error: &io::Error, remedy: &str) -> SliceError {
+    let errno = error.raw_os_error().map(Errno::from_raw);
     SliceError::Cell(format!(
-        "cannot open a scratch file in state {}: {error}{remedy}",
-        file.state()
+        "cannot open a scratch file in state {}: {}{remedy}",
+        file.state(),
+        errno.map_or_else(|| error.to_string(), |errno| errno.to_string()),
     ))
 }
 

@@ -349,9 +349,13 @@ impl Survey {
         Ok(stack)
     }
 
-    /// Asks the drives below all targets what they say of themselves; gives the first target's stack
+    /// Says where the targets lie on what is below them, and asks the drives there what they say of
+    /// themselves; gives the first target's stack
     /// with it.
     pub(super) fn ask_drives(&mut self, root: &Root) -> Vec<DeviceFacts> {
+        for target in &mut self.record.targets {
+            target::locate(root, &mut target.stack);
+        }
         let targets = self.record.targets.iter_mut();
         target::ask_drives(root, targets.flat_map(Target::devices_mut));
         let first = self.record.targets.first();

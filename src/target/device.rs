@@ -55,6 +55,9 @@ pub(super) fn facts(root: &Root, dev: DevId) -> std::io::Result<DeviceFacts> {
         partition_start_bytes: (kind == DeviceKind::Partition)
             .then(|| value::<u64>(dir.join("start")).map(|sectors| sectors * SECTOR_BYTES))
             .flatten(),
+        target_start_bytes: None,
+        file_start_bytes: None,
+        alignment_offset_bytes: value(dir.join("alignment_offset")),
         backing_file: text(dir.join("loop/backing_file")),
         dm_name: text(dir.join("dm/name")),
         lower: lower(root, &dir, dev, kind),

@@ -6,7 +6,10 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
+use super::blockmap::graph;
 use super::device::facts;
+use super::graph::Node;
+use super::snapshot::Snapshot;
 use super::sysfs::{
     dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text, value,
 };
@@ -33,6 +36,27 @@ pub fn stack(root: &Root, dev: DevId) -> io::Result<Vec<DeviceFacts>> {
         }
     }
     Ok(found)
+}
+
+/// Says of each device of a stack where the first one begins in it, through partitions, maps and loop
+/// devices with an offset.
+pub fn locate(root: &Root, stack: &mut [DeviceFacts]) {
+    let Some(top) = stack.first().map(|device| Node::Device(device.dev)) else {
+        return;
+    };
+    let snapshot = Snapshot::of_devices(root);
+    let pieces = graph(root, &snapshot).project(&top);
+    let start = |node: &Node| {
+        let first = pieces.iter().find(|piece| piece.node == *node)?;
+        Some(first.bytes.start)
+    };
+    for device in stack {
+        device.target_start_bytes = start(&Node::Device(device.dev));
+        let attached = snapshot.attached(device.dev);
+        let file = attached.and_then(|found| found.backing.node());
+        let file = file.filter(|node| matches!(node, Node::File(_)));
+        device.file_start_bytes = file.and_then(|file| start(&file));
+    }
 }
 
 /// The other partitions of the disk that a partition lies on, with the kernel's names; none of what is
@@ -207,6 +231,22 @@ mod tests {
         // A volume takes bios; a partition is queued for as its disk is.
         let queued: Vec<_> = stack.iter().map(|device| device.request_queues).collect();
         assert_eq!(queued, [Some(false), Some(true), Some(true)]);
+    }
+
+    #[test]
+    fn a_target_is_located_through_partitions_and_loop_devices() {
+        let tree = Tree::new();
+        tree.device("block/sda", "8:0", 2_000);
+        tree.device("block/sda/sda1", "8:1", 1_000);
+        tree.file("sys/devices/block/sda/sda1/partition", "1");
+        tree.file("sys/devices/block/sda/sda1/start", "63");
+        let mut stack = stack(&tree.root(), dev("8:1")).unwrap();
+        locate(&tree.root(), &mut stack);
+        let starts: Vec<_> = stack
+            .iter()
+            .map(|device| device.target_start_bytes)
+            .collect();
+        assert_eq!(starts, [Some(0), Some(63 * 512)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the device, the block layer and io_uring do with a write.
 
 use crate::model::cell::{EngineKind, FileState, Method, Role};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind, Holds};
+use crate::model::facts::{DevId, DeviceFacts, Holds};
 use crate::model::record::{Cell, Handed, Slice, Target};
 use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};
@@ -235,23 +235,14 @@ pub(super) fn worker_threads(case: &Case<'_>) -> Option<Explanation> {
     Some(case.explain(Kind::Fact, cells, text))
 }
 
-/// A partition whose blocks straddle those of its disk.
+/// What the page cache and most filesystems have as blocks of a loop device's file.
+const FILE_BLOCK_BYTES: u64 = 4096;
+
+/// Blocks that straddle those of the drive, or of a loop device's file, below.
 pub(super) fn misaligned(case: &Case<'_>) -> Option<Explanation> {
-    // What a loop device's file lies on is a filesystem's business.
-    let own = case
-        .target
-        .stack
-        .iter()
-        .take_while(|device| device.kind != DeviceKind::Loop);
-    let (partition, start_bytes, physical_bytes) = own
-        .filter_map(|device| {
-            Some((
-                device,
-                device.partition_start_bytes?,
-                device.physical_block_bytes.filter(|&bytes| bytes > 0)?,
-            ))
-        })
-        .find(|&(_, start, physical)| !start.is_multiple_of(physical))?;
+    let stack = &case.target.stack;
+    let top = stack.first()?;
+    let (lower, start_bytes, block_bytes, past_bytes) = stack.iter().find_map(straddled)?;
     let cell = typical(&case.cells, |cell| cell.spec.axes.size_bytes)?;
     let median = cell.latency_ns.map_or_else(String::new, |latency| {
         format!(
@@ -261,10 +252,30 @@ pub(super) fn misaligned(case: &Case<'_>) -> Option<Explanation> {
         )
     });
     let text = format!(
-        "{} begins {start_bytes} bytes into its disk, {} past a physical block of {physical_bytes}: \
-         each write of a block touches two{median}. Begin partitions at a multiple of 1 MiB.",
-        partition.name,
-        show_amount(start_bytes % physical_bytes),
+        "{} begins {start_bytes} bytes into {lower}, {} past a physical block of {block_bytes}: each write \
+         of a block touches two{median}. Begin partitions, maps and loop devices at a multiple of 1 MiB of \
+         what they lie on.",
+        top.name,
+        show_amount(past_bytes),
     );
     Some(case.explain(Kind::Tip, case.cells.iter().copied(), text))
+}
+
+/// What a target's blocks straddle at a device of its stack: the name, where the target begins there, the
+/// blocks there, and how far past one of them. What lies between counts only with what it adds up to.
+fn straddled(device: &DeviceFacts) -> Option<(&str, u64, u64, u64)> {
+    if let (Some(file), Some(start)) = (&device.backing_file, device.file_start_bytes) {
+        let past_bytes = start % FILE_BLOCK_BYTES;
+        return (past_bytes > 0).then_some((file, start, FILE_BLOCK_BYTES, past_bytes));
+    }
+    let block_bytes = device.physical_block_bytes.filter(|&bytes| bytes > 0)?;
+    let (lower, start) = match (device.target_start_bytes, device.partition_start_bytes) {
+        (Some(start), _) if device.lower.is_empty() => (device.name.as_str(), start),
+        // A record that doesn't say where the target begins.
+        (None, Some(start)) => ("its disk", start),
+        _ => return None,
+    };
+    let first_bytes = device.alignment_offset_bytes.unwrap_or(0) % block_bytes;
+    let past_bytes = (start + block_bytes - first_bytes) % block_bytes;
+    (past_bytes > 0).then_some((lower, start, block_bytes, past_bytes))
 }

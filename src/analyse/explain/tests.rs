@@ -379,3 +379,36 @@ fn a_partition_that_straddles_physical_blocks_is_told_with_its_start() {
     );
     assert_eq!(find(&with(1 << 20), "begins"), None);
 }
+
+/// Offsets that make up for each other straddle nothing; those of a loop device count against its file.
+#[test]
+fn what_straddles_is_judged_by_where_the_target_begins_at_the_bottom() {
+    let with = |start_bytes, first_bytes| {
+        let mut record = one(FileState::Overwrite, IN_PLACE);
+        let stack = &mut record.targets[0].stack;
+        let mut disk = stack[0].clone();
+        (disk.name, disk.lower) = ("sda".to_owned(), Vec::new());
+        disk.physical_block_bytes = Some(4096);
+        disk.target_start_bytes = Some(start_bytes);
+        disk.alignment_offset_bytes = Some(first_bytes);
+        (stack[0].name, stack[0].lower) = ("dm-0".to_owned(), vec![disk.dev]);
+        // Wrong by itself, and put right by what lies above.
+        stack[0].partition_start_bytes = Some(35 * 512);
+        stack[0].target_start_bytes = Some(0);
+        stack.push(disk);
+        record
+    };
+    assert_eq!(find(&with(40 * 512, 0), "begins"), None);
+    assert_eq!(find(&with(63 * 512, 7 * 512), "begins"), None);
+    let told = ["dm-0 begins 17920 bytes into sda", "1.50 KiB past"];
+    says(&with(35 * 512, 0), Kind::Tip, &told);
+    let mut on_file = with(40 * 512, 0);
+    let disk = &mut on_file.targets[0].stack[1];
+    disk.backing_file = Some("/image".to_owned());
+    disk.file_start_bytes = Some(35 * 512);
+    says(
+        &on_file,
+        Kind::Tip,
+        &["dm-0 begins 17920 bytes into /image"],
+    );
+}
