@@ -1,5 +1,5 @@
-//! What becomes of O_DIRECT on filesystems that refuse it or ignore it, of sizes in units that differ, of
-//! errors that a page cache hands on, and of blocks that straddle others.
+//! What becomes of O_DIRECT on filesystems that refuse it or ignore it, of sizes in units that differ, and of
+//! blocks that straddle others.
 
 mod support;
 
@@ -142,31 +142,6 @@ fn the_speed_of_memory_is_told_as_such() {
         let ran = ran.exits(0);
         assert_eq!(ran.stdout.contains("speed of memory"), is_told, "{ran:#?}");
         assert_eq!(ran.stderr.contains("those of memory"), is_told, "{ran:#?}");
-    }
-}
-
-/// A device's descriptors share its page cache, and so the errors of what is written back from it.
-#[test]
-fn a_write_back_that_fails_is_told_of_the_cell_that_wrote_it_and_of_no_other() {
-    needs_root!();
-    let mount = fuse(|bytes| (bytes > 4096).then_some(libc::EIO));
-    let image = mount.path().join("image");
-    fs::File::create(&image).unwrap().set_len(4 * MIB).unwrap();
-    let device = Loop::over(&image, &["--direct-io=on"]);
-    let args = [
-        "--sizes",
-        "4k",
-        "--method",
-        "none,fdatasync",
-        "--direct",
-        "off,on",
-    ];
-    let args = [&["raw", device.node()], &args[..], &["--span", "1m"], QUICK].concat();
-    let (ran, record) = Program::new().measure(&args);
-    let ran = ran.exits(1).says("fsync after the slice: EIO");
-    for cell in cells(&record, "raw") {
-        let is_to_fail = cell["method"] == "none" && cell["direct"] == false;
-        assert_eq!(cell["failed"].is_string(), is_to_fail, "{ran:#?}");
     }
 }
 
