@@ -410,7 +410,7 @@ fn processors_that_the_run_may_not_use_are_not_told_as_its_own() {
     ];
     let own = program.command(&args);
     let mut pinned = std::process::Command::new("taskset");
-    pinned.args(["-c", "0"]).arg(own.get_program()).args(&args);
+    pinned.args(["-c", "0"]).arg(own.get_program()).args(args);
     pinned.env("XDG_STATE_HOME", program.state());
     let ran = support::ran(pinned.output().unwrap()).exits(0);
     let all = std::thread::available_parallelism().unwrap();

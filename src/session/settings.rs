@@ -114,7 +114,7 @@ mod tests {
         let scheduler = format!("the scheduler of {} changed from none to bfq", known.name);
         assert_eq!(told, [scheduler]);
         let mount = target.mount.clone().unwrap();
-        assert_eq!(mount_change(&mount, &[mount.clone()]), None);
+        assert_eq!(mount_change(&mount, std::slice::from_ref(&mount)), None);
         assert_eq!(mount_change(&mount, &[]), None);
         let mut after = mount.clone();
         after.options.push("noatime".to_owned());
