@@ -69,7 +69,12 @@ impl Record {
         if schema != SCHEMA {
             return Err(RecordError::OtherSchema(schema.to_owned()));
         }
-        serde_json::from_value(value).map_err(RecordError::Malformed)
+        let record: Record = serde_json::from_value(value).map_err(RecordError::Malformed)?;
+        let mut circles = record.targets.iter().filter_map(Target::below_itself);
+        match circles.next() {
+            Some(device) => Err(RecordError::Circle(device.name.clone())),
+            None => Ok(record),
+        }
     }
 }
 
@@ -90,6 +95,9 @@ pub enum RecordError {
     /// The right version, but a key is missing or has a wrong type.
     #[error("damaged record: {0}")]
     Malformed(serde_json::Error),
+    /// Whoever follows such devices down never arrives.
+    #[error("damaged record: device {0} lies on itself")]
+    Circle(String),
 }
 
 /// The program that wrote a record.
@@ -199,6 +207,19 @@ impl Target {
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut DeviceFacts> {
         let beside = self.beside.iter_mut().flat_map(|more| &mut more.stack);
         self.stack.iter_mut().chain(beside)
+    }
+
+    /// A device that lies on itself, which no kernel has: what is left once all are taken away that lie on
+    /// nothing that is left.
+    fn below_itself(&self) -> Option<&DeviceFacts> {
+        let mut left: Vec<&DeviceFacts> = self.devices().collect();
+        loop {
+            let before = left.clone();
+            left.retain(|device| before.iter().any(|below| device.lower.contains(&below.dev)));
+            if left.len() == before.len() {
+                return left.first().copied();
+            }
+        }
     }
 
     /// The devices that are written to directly, each once. None where one of them isn't known.
@@ -508,6 +529,7 @@ pub enum Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fixture::Builder;
 
     #[test]
     fn what_is_no_record_is_told_apart() {
@@ -523,5 +545,26 @@ mod tests {
         assert!(newer.to_string().contains("syncprof.record/2"), "{newer}");
         let damaged = parse(r#"{"schema": "syncprof.record/1"}"#);
         assert!(damaged.to_string().contains("`tool`"), "{damaged}");
+    }
+
+    #[test]
+    fn a_device_that_lies_on_itself_is_no_device() {
+        let parsed = |lower: &[DevId]| {
+            let mut record = Builder::new("file")
+                .directory("t0", "/data", BaselineKind::None, None)
+                .record;
+            let stack = &mut record.targets[0].stack;
+            let mut below = stack[0].clone();
+            stack[0].lower = vec![DevId { major: 8, minor: 9 }];
+            (below.dev, below.lower) = (stack[0].lower[0], lower.to_vec());
+            stack.push(below);
+            Record::parse(&serde_json::to_string(&record).unwrap())
+        };
+        assert!(parsed(&[]).is_ok());
+        // What the record doesn't hold is no way on.
+        assert!(parsed(&[DevId { major: 9, minor: 9 }]).is_ok());
+        let top = parsed(&[]).unwrap().targets[0].stack[0].dev;
+        let circle = parsed(&[top]).unwrap_err().to_string();
+        assert!(circle.ends_with("lies on itself"), "{circle}");
     }
 }

@@ -4,7 +4,7 @@ mod counted;
 
 use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
-use crate::model::facts::JournalFacts;
+use crate::model::facts::{DevId, JournalFacts};
 use crate::model::fixture::{Builder, DISK, PerWrite};
 use crate::model::record::{BaselineKind, Handed, Record};
 use crate::model::trace::{Class, ClassTraffic, Traced};
@@ -388,6 +388,7 @@ fn what_straddles_is_judged_by_where_the_target_begins_at_the_bottom() {
         let stack = &mut record.targets[0].stack;
         let mut disk = stack[0].clone();
         (disk.name, disk.lower) = ("sda".to_owned(), Vec::new());
+        disk.dev = DevId { major: 8, minor: 0 };
         disk.physical_block_bytes = Some(4096);
         disk.target_start_bytes = Some(start_bytes);
         disk.alignment_offset_bytes = Some(first_bytes);
