@@ -4,10 +4,10 @@
 # that the kernel counted for the device in the same slices. The record grows by a slice each round, so
 # that memory may grow by as much; nothing else may. Run as root; needs jq.
 #
-#   tests/soak.sh [SECONDS, 3600 by default] [PROGRAM]
+#   tests/soak.sh [SECONDS for each, 1800 by default] [PROGRAM]
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-3600} program=${2:-target/release/syncprof}
+seconds=${1:-1800} program=${2:-target/release/syncprof}
 [ -x "$program" ] || cargo build --release --locked
 folder=$(mktemp -d "$PWD/target/syncprof-soak-XXXXXX")
 loop='' zram='' running='' status=0
