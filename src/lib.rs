@@ -30,4 +30,6 @@ pub mod target;
 
 pub mod sys;
 
+pub mod fs;
+
 pub mod model;

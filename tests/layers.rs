@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Each layer may import those before it; modules of one layer don't know each other.
 const LAYERS: &[&[&str]] = &[
     &["model"],
+    &["fs"],
     &["sys"],
     &["target"],
     &["guard", "scratch"],

@@ -14,7 +14,8 @@ use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sched::{CloneFlags, unshare};
 
 use super::command::{self, CommandError};
-use super::recipe::{self, ExternalJournal};
+use super::recipe;
+use crate::fs::{ExternalJournal, Filesystem, Making};
 use crate::model::variant::Variant;
 use crate::sys::mount::{MountError, mount};
 use crate::sys::root::Root;
@@ -193,13 +194,14 @@ pub fn build<'p>(
     stop: &AtomicBool,
 ) -> Result<Stack<'p>, BuildError> {
     let fs_type = &variant.fs_type;
-    let recipe = recipe::of(fs_type).ok_or_else(|| match fs_type.as_str() {
-        "zfs" => BuildError::Pool,
-        _ => BuildError::Unknown(fs_type.clone(), recipe::known()),
-    })?;
+    let mkfs = match &Filesystem::of(fs_type).making {
+        Making::Mkfs(mkfs) => mkfs,
+        Making::Pool => return Err(BuildError::Pool),
+        Making::Unknown => return Err(BuildError::Unknown(fs_type.clone(), recipe::known())),
+    };
     let journal = match variant.external_journal {
         false => None,
-        true if recipe.journal == ExternalJournal::None => {
+        true if mkfs.external_journal == ExternalJournal::None => {
             let text = format!("{fs_type} keeps no journal on another device");
             return Err(BuildError::Journal(text));
         }
@@ -208,13 +210,13 @@ pub fn build<'p>(
             BuildError::Journal(text.to_owned())
         })?),
     };
-    let commands = recipe.commands(variant, site.device, journal);
+    let commands = recipe::commands(mkfs, variant, site.device, journal);
     for words in &commands {
         (site.verify)().map_err(BuildError::Moved)?;
         command::run(words, stop).map_err(|error| match error {
             CommandError::Missing(tool) => BuildError::NoTool {
                 tool,
-                package: recipe.package.to_owned(),
+                package: mkfs.package.to_owned(),
             },
             CommandError::Interrupted => BuildError::Interrupted,
             other => BuildError::Make(other.to_string()),
@@ -224,7 +226,7 @@ pub fn build<'p>(
     if !knows(root, fs_type, stop) {
         return Err(BuildError::NoKernel(fs_type.clone()));
     }
-    let options = recipe.mount_options(variant, journal);
+    let options = recipe::mount_options(mkfs, variant, journal);
     (site.verify)().map_err(BuildError::Moved)?;
     mount(site.device, site.place.path(), fs_type, &options)?;
     let mut lines: Vec<String> = commands.iter().map(|words| words.join(" ")).collect();
@@ -232,20 +234,20 @@ pub fn build<'p>(
     Ok(Stack {
         place: site.place,
         commands: lines,
-        mkfs_version: command::version(recipe.tool, stop),
+        mkfs_version: command::version(&recipe::tool(variant), stop),
         mounted: true,
     })
 }
 
 /// What would be run for `variant`, for those who only want to see.
 pub fn commands(variant: &Variant, device: &Path, journal: Option<&Path>) -> Vec<String> {
-    let Some(recipe) = recipe::of(&variant.fs_type) else {
+    let Some(mkfs) = recipe::of(variant) else {
         return Vec::new();
     };
     let journal = journal.filter(|_| variant.external_journal);
-    let commands = recipe.commands(variant, device, journal);
+    let commands = recipe::commands(mkfs, variant, device, journal);
     let mut lines: Vec<String> = commands.iter().map(|words| words.join(" ")).collect();
-    let options = recipe.mount_options(variant, journal);
+    let options = recipe::mount_options(mkfs, variant, journal);
     lines.push(mount_line(&variant.fs_type, &options, device));
     lines
 }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::recipe;
+use crate::fs::{ALL, Filesystem, Mkfs};
 use crate::model::variant::Variant;
 
 /// A word that may lead elsewhere.
@@ -32,143 +34,8 @@ const UNKNOWN: &str =
     "is none of the options that are known to name no device and no file; leave it out";
 const ALONE: &str = "needs a value behind it, or would take the device's name for one";
 
-/// Keys whose value names a device or a file: in -J of mke2fs(8); in -d, -l and -r of mkfs.xfs(8); in
-/// mounts, of ext4(5), xfs(5), btrfs(5) and ReiserFS; `source` is every filesystem's (fs_context.c).
-const KEYS: [&str; 13] = [
-    "dev",
-    "device",
-    "devices",
-    "file",
-    "filename",
-    "jdev",
-    "journal_dev",
-    "journal_device",
-    "journal_path",
-    "logdev",
-    "name",
-    "rtdev",
-    "source",
-];
-
-/// The options of a mkfs that name no device and no file, as getopt_long(3) takes them. Any other is
-/// refused, since nobody knows what a later version's will do.
-struct Options {
-    fs_types: &'static [&'static str],
-    flags: &'static str,
-    valued: &'static str,
-    long_flags: &'static [&'static str],
-    long_valued: &'static [&'static str],
-}
-
-/// Left out are, above all: of mke2fs(8) -d, -l and -z; of mkfs.xfs(8) -c and -p; of mkfs.btrfs(8)
-/// --rootdir; of mkfs.jfs(8) -j and -J; of mkfs.f2fs(8) -c; of mkfs.reiserfs(8) -j and -B; and every
-/// option whose value may be left out, since what stands behind it may be a device.
-const OPTIONS: [Options; 9] = [
-    Options {
-        fs_types: &["ext2", "ext3", "ext4"],
-        flags: "cDFjKnqSvV",
-        valued: "bCEeGgIiJLmNOorTtU",
-        long_flags: &[],
-        long_valued: &[],
-    },
-    Options {
-        fs_types: &["xfs"],
-        flags: "CfKNqV",
-        valued: "bdiLlmnrs",
-        long_flags: &[],
-        long_valued: &[],
-    },
-    Options {
-        fs_types: &["btrfs"],
-        flags: "fKMqVv",
-        valued: "bdLmnORsU",
-        long_flags: &["force", "mixed", "nodiscard", "quiet", "verbose"],
-        long_valued: &[
-            "byte-count",
-            "checksum",
-            "csum",
-            "data",
-            "features",
-            "label",
-            "metadata",
-            "nodesize",
-            "runtime-features",
-            "sectorsize",
-            "uuid",
-        ],
-    },
-    Options {
-        fs_types: &["jfs"],
-        flags: "cOqV",
-        valued: "Ls",
-        long_flags: &[],
-        long_valued: &[],
-    },
-    Options {
-        fs_types: &["nilfs2"],
-        flags: "cfhKnqvV",
-        valued: "BbLmO",
-        long_flags: &[],
-        long_valued: &[],
-    },
-    Options {
-        fs_types: &["f2fs"],
-        flags: "fgimqrV",
-        valued: "adEelOoRstTUwz",
-        long_flags: &[],
-        long_valued: &[],
-    },
-    Options {
-        fs_types: &["reiserfs"],
-        flags: "dfqV",
-        valued: "bhlostu",
-        long_flags: &["debug", "force", "quiet"],
-        long_valued: &[
-            "block-size",
-            "format",
-            "hash",
-            "journal-size",
-            "label",
-            "transaction-max-size",
-            "uuid",
-        ],
-    },
-    Options {
-        fs_types: &["bcachefs"],
-        flags: "fqv",
-        valued: "LU",
-        long_flags: &["force", "no_passphrase", "quiet", "verbose"],
-        long_valued: &[
-            "background_compression",
-            "block_size",
-            "btree_node_size",
-            "bucket",
-            "compression",
-            "data_checksum",
-            "data_replicas",
-            "errors",
-            "fs_label",
-            "metadata_checksum",
-            "metadata_replicas",
-            "replicas",
-            "str_hash",
-            "uuid",
-        ],
-    },
-    Options {
-        fs_types: &["exfat"],
-        flags: "fqVv",
-        valued: "bcLnsU",
-        long_flags: &["full-format", "pack-bitmap", "quiet", "verbose"],
-        long_valued: &[
-            "boundary-align",
-            "cluster-size",
-            "sector-size",
-            "volume-guid",
-            "volume-label",
-        ],
-    },
-];
+/// Keys whose value names, or may name, a device or a file on any filesystem: `source` does (fs_context.c).
+const KEYS: [&str; 5] = ["dev", "devices", "filename", "journal_device", "source"];
 
 /// The first word of a variant that may lead its mkfs or its mount elsewhere; none in what can't be
 /// made at all.
@@ -179,9 +46,8 @@ pub fn stray_word(variant: &Variant) -> Option<StrayWord> {
             StrayWord { key, word, why }
         }
     };
-    let known = |options: &&Options| options.fs_types.contains(&variant.fs_type.as_str());
-    let of_mkfs = match OPTIONS.iter().find(known) {
-        Some(options) => options.stray(&variant.mkfs),
+    let of_mkfs = match recipe::of(variant) {
+        Some(mkfs) => stray_option(mkfs, &variant.mkfs),
         None => variant.mkfs.iter().find_map(leads_out),
     };
     let of_mkfs = of_mkfs.map(stray("mkfs"));
@@ -196,7 +62,9 @@ fn leads_out(word: &String) -> Option<(&String, &'static str)> {
 fn why_out(text: &str) -> Option<&'static str> {
     let is_key = |part: &str| {
         let key = part.split('=').next().unwrap_or_default().trim();
-        KEYS.iter().any(|known| key.eq_ignore_ascii_case(known))
+        let of_each = ALL.iter().filter_map(Filesystem::mkfs);
+        let mut keys = of_each.flat_map(|mkfs| mkfs.device_keys).chain(&KEYS);
+        keys.any(|known| key.eq_ignore_ascii_case(known))
     };
     match text.contains('/') {
         true => Some(PATH),
@@ -216,67 +84,66 @@ enum Taken<'w> {
     Unknown,
 }
 
-impl Options {
-    fn stray<'w>(&self, words: &'w [String]) -> Option<(&'w String, &'static str)> {
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if let Some(why) = why_out(word) {
-                return Some((word, why));
-            }
-            let taken = match word.strip_prefix('-') {
-                None | Some("") => return Some((word, BARE)),
-                Some(rest) => match rest.strip_prefix('-') {
-                    Some(long) => self.long(long),
-                    None => self.short(rest),
-                },
-            };
-            let stray = match taken {
-                Taken::Flags => None,
-                Taken::Unknown => Some((word, UNKNOWN)),
-                Taken::Value(value) => why_out(value).map(|why| (word, why)),
-                Taken::Next => match words.next() {
-                    Some(value) => leads_out(value),
-                    None => Some((word, ALONE)),
-                },
-            };
-            if stray.is_some() {
-                return stray;
-            }
+/// The first word of a mkfs's options that may lead elsewhere. One that isn't known is refused, since
+/// nobody knows what a later version's will do.
+fn stray_option<'w>(mkfs: &Mkfs, words: &'w [String]) -> Option<(&'w String, &'static str)> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if let Some(why) = why_out(word) {
+            return Some((word, why));
         }
-        None
+        let taken = match word.strip_prefix('-') {
+            None | Some("") => return Some((word, BARE)),
+            Some(rest) => match rest.strip_prefix('-') {
+                Some(name) => long(mkfs, name),
+                None => short(mkfs, rest),
+            },
+        };
+        let stray = match taken {
+            Taken::Flags => None,
+            Taken::Unknown => Some((word, UNKNOWN)),
+            Taken::Value(value) => why_out(value).map(|why| (word, why)),
+            Taken::Next => match words.next() {
+                Some(value) => leads_out(value),
+                None => Some((word, ALONE)),
+            },
+        };
+        if stray.is_some() {
+            return stray;
+        }
     }
+    None
+}
 
-    /// Flags may stand in one word, and a value right behind its option.
-    fn short<'w>(&self, letters: &'w str) -> Taken<'w> {
-        for (at, letter) in letters.char_indices() {
-            if self.valued.contains(letter) {
-                return match &letters[at + letter.len_utf8()..] {
-                    "" => Taken::Next,
-                    value => Taken::Value(value),
-                };
-            }
-            if !self.flags.contains(letter) {
-                return Taken::Unknown;
-            }
+/// Flags may stand in one word, and a value right behind its option.
+fn short<'w>(mkfs: &Mkfs, letters: &'w str) -> Taken<'w> {
+    for (at, letter) in letters.char_indices() {
+        if mkfs.valued.contains(letter) {
+            return match &letters[at + letter.len_utf8()..] {
+                "" => Taken::Next,
+                value => Taken::Value(value),
+            };
         }
-        Taken::Flags
+        if !mkfs.flags.contains(letter) {
+            return Taken::Unknown;
+        }
     }
+    Taken::Flags
+}
 
-    /// An option that is cut short, which getopt_long(3) would take for the whole, is unknown.
-    fn long<'w>(&self, text: &'w str) -> Taken<'w> {
-        match text.split_once('=') {
-            Some((name, value)) if self.long_valued.contains(&name) => Taken::Value(value),
-            None if self.long_valued.contains(&text) => Taken::Next,
-            None if self.long_flags.contains(&text) => Taken::Flags,
-            _ => Taken::Unknown,
-        }
+/// An option that is cut short, which getopt_long(3) would take for the whole, is unknown.
+fn long<'w>(mkfs: &Mkfs, text: &'w str) -> Taken<'w> {
+    match text.split_once('=') {
+        Some((name, value)) if mkfs.long_valued.contains(&name) => Taken::Value(value),
+        None if mkfs.long_valued.contains(&text) => Taken::Next,
+        None if mkfs.long_flags.contains(&text) => Taken::Flags,
+        _ => Taken::Unknown,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::recipe;
 
     fn stray(fs_type: &str, mkfs: &str, mount: &str) -> Option<(String, &'static str)> {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
@@ -358,26 +225,17 @@ mod tests {
     #[test]
     fn a_mount_names_no_other_device() {
         for (word, why) in [
-            ("logdev=sdc", KEY),
             ("journal_path=/dev/sdc", PATH),
-            ("device=sdc", KEY),
             ("noatime,rtdev=sdc", KEY),
-            ("source=sdc", KEY),
-            ("jdev=sdc", KEY),
+            ("LOGDEV=sdc", KEY),
         ] {
             assert_eq!(stray("xfs", "", word), Some((word.to_owned(), why)));
         }
-    }
-
-    #[test]
-    fn every_recipe_has_its_options() {
-        for fs_type in recipe::known().split(", ") {
-            assert!(
-                OPTIONS
-                    .iter()
-                    .any(|options| options.fs_types.contains(&fs_type)),
-                "{fs_type}"
-            );
+        let keys = "dev device devices file filename jdev journal_dev journal_device journal_path \
+                    logdev name rtdev source";
+        for key in keys.split(' ') {
+            let word = format!("{key}=sdc");
+            assert_eq!(stray("xfs", "", &word), Some((word, KEY)));
         }
     }
 }
