@@ -46,7 +46,7 @@ take_down() {
 }
 finish() {
     take_down
-    rm -rf --one-file-system "$work"
+    find "$work" -xdev -delete
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
@@ -403,7 +403,7 @@ if has fsfreeze && mounted "$loop"; then
     dd if=/dev/zero of="$point/image" bs=1M count=8 2>/dev/null
     over "$point/image"
     sync
-    fsfreeze -f "$frozen"
+    fsfreeze --freeze "$frozen"
     disks=$loop
     refused "a loop device on a frozen filesystem" "$loop" "is frozen"
     raw_err=$("$syncprof" gap "$frozen" 2>&1)
@@ -412,13 +412,13 @@ if has fsfreeze && mounted "$loop"; then
     *) echo "$raw_err" >"$work/err"; row "not refused" refused "gap on a frozen filesystem" 0 ;;
     esac
     refused=$((refused + 1))
-    fsfreeze -u "$frozen"
+    fsfreeze --unfreeze "$frozen"
 else
     cannot "fsfreeze"
 fi
 
 section "a thread with descriptors of its own"
-if has python3; then
+if python3 -c "" 2>/dev/null; then
     disk 24
     python3 - "$loop" <<'PYTHON' &
 import ctypes, os, sys, threading, time

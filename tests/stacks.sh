@@ -51,7 +51,7 @@ take_down() {
 }
 finish() {
     take_down
-    rm -rf --one-file-system "$work"
+    find "$work" -xdev -delete
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
