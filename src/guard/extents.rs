@@ -15,6 +15,7 @@ use super::no_extents::{NoExtents, OTHER_BASELINE};
 use super::node::{Node, reopen};
 use super::proof::{map, prove};
 use super::refusal::access_remedy;
+use crate::fs::{Addresses, Filesystem};
 use crate::model::facts::{DevId, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
@@ -42,7 +43,7 @@ pub fn extents(root: &Root, mount: &MountFacts, files: &[&File]) -> Result<Write
 
 /// The block device of a filesystem that keeps its files' bytes in place on it.
 fn judge_mount(mount: &MountFacts) -> Result<DevId, NoExtents> {
-    if !matches!(mount.fs_type.as_str(), "ext2" | "ext3" | "ext4" | "xfs") {
+    if Filesystem::of(&mount.fs_type).addresses != Addresses::Fixed {
         return Err(NoExtents::new(
             format!(
                 "{} is none of the filesystems whose files have fixed blocks on one device (ext2, \
@@ -171,7 +172,7 @@ fn judge_file(
         Some("its size is not a number of whole blocks")
     } else if ioctl::is_encrypted(&own).map_err(|error| failed("read the flags of", error))? {
         Some("it is encrypted by its filesystem")
-    } else if mount.fs_type == "xfs"
+    } else if Filesystem::of(&mount.fs_type).extras.has_realtime
         && ioctl::is_realtime(&own).map_err(|error| failed("read the flags of", error))?
     {
         Some("it lies on the XFS realtime device")
@@ -199,6 +200,7 @@ fn judge_file(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::ALL;
     use crate::model::facts::JournalFacts;
 
     fn mount(fs_type: &str) -> MountFacts {
@@ -226,6 +228,10 @@ mod tests {
             let no = judge_mount(&mount(fs_type)).unwrap_err();
             assert!(no.reason().contains(fs_type), "{no}");
             assert!(no.remedy().contains("--raw"), "{no}");
+            let reason = no.reason().to_lowercase();
+            for fs in ALL.iter().filter(|fs| fs.addresses == Addresses::Fixed) {
+                assert!(reason.contains(fs.name), "{no}");
+            }
         }
         let mut elsewhere = mount("ext4");
         elsewhere.block_device = Some("8:2".parse().unwrap());

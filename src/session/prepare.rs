@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use crate::fs::{DirectWrites, Filesystem};
 use crate::guard;
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
@@ -282,30 +283,30 @@ pub(super) fn direct_lost(
 /// Filesystems that write through the page cache whatever the flag, and empty it behind the write.
 fn never_direct(fs_type: &str, state: FileState) -> Option<String> {
     let grows = !matches!(state, FileState::Overwrite | FileState::Unwritten);
-    match fs_type {
-        // nilfs_direct_IO() in fs/nilfs2/inode.c
-        "nilfs2" => Some("nilfs2 takes O_DIRECT for reads alone".to_owned()),
-        // fat_direct_IO() in fs/fat/inode.c, exfat_direct_IO() in fs/exfat/inode.c
-        "exfat" | "vfat" | "msdos" if grows => Some(format!(
+    match Filesystem::of(fs_type).direct_writes {
+        DirectWrites::Buffered => Some(format!("{fs_type} takes O_DIRECT for reads alone")),
+        DirectWrites::Inside if grows => Some(format!(
             "{fs_type} writes directly within a file alone, not where it grows"
         )),
         _ => None,
     }
 }
 
-/// btrfs buffers direct writes to files with checksums since Linux 6.15 and drops the pages behind them
-/// (btrfs_direct_write() in fs/btrfs/direct-io.c): the rule, for who may not count pages.
+/// Buffered writes whose pages are dropped behind them, by the rule, for who may not count pages.
 fn unseen(target: &Target, kernel: &str) -> Option<String> {
     let mount = target.mount.as_ref()?;
-    let has_checksums = target.nocow != Some(true)
-        && !["nodatacow", "nodatasum"]
-            .iter()
-            .any(|off| mount.options.iter().any(|o| o == off));
-    let is_since = version(kernel) >= Some((6, 15));
-    (mount.fs_type == "btrfs" && has_checksums && is_since).then(|| {
-        "btrfs writes files with checksums through its cache since Linux 6.15: a rule, since only root \
-         can see it here"
-            .to_owned()
+    let fs = Filesystem::of(&mount.fs_type);
+    let DirectWrites::BufferedWithChecksums { since, without } = fs.direct_writes else {
+        return None;
+    };
+    let has_checksums =
+        target.nocow != Some(true) && !mount.options.iter().any(|o| without.contains(&o.as_str()));
+    (has_checksums && version(kernel) >= Some(since)).then(|| {
+        format!(
+            "{} writes files with checksums through its cache since Linux {}.{}: a rule, since only root \
+             can see it here",
+            fs.name, since.0, since.1
+        )
     })
 }
 
@@ -365,7 +366,11 @@ mod tests {
             target
         };
         let btrfs = with("btrfs", "ssd", Some(false));
-        assert!(unseen(&btrfs, "6.15.0-rc1").is_some());
+        assert_eq!(
+            unseen(&btrfs, "6.15.0-rc1").unwrap(),
+            "btrfs writes files with checksums through its cache since Linux 6.15: a rule, since only \
+             root can see it here"
+        );
         assert!(unseen(&btrfs, "7.0").is_some());
         assert_eq!(unseen(&btrfs, "6.14.11-arch"), None);
         assert_eq!(unseen(&with("btrfs", "ssd", Some(true)), "6.18.1"), None);
@@ -385,7 +390,8 @@ mod tests {
         ] {
             assert_eq!(never_direct("vfat", state).is_none(), is_direct);
             assert_eq!(never_direct("xfs", state), None);
-            assert!(never_direct("nilfs2", state).is_some());
+            let nilfs2 = never_direct("nilfs2", state).unwrap();
+            assert_eq!(nilfs2, "nilfs2 takes O_DIRECT for reads alone");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fs::{DirectUnit, Filesystem};
 use crate::model::cell::{CellSpec, FileState, Role};
 use crate::model::facts::{DevId, DeviceFacts, MountFacts};
 use crate::model::units::show_amount;
@@ -176,14 +177,12 @@ impl Room {
     }
 }
 
-/// What direct writes to the filesystem must be multiples of. ext2/3/4 and XFS take the device's logical
-/// block, and so do FAT and exFAT, which tell their clusters as blocks, of 32 KiB and more; filesystems
-/// that checksum or copy whole blocks take none smaller.
+/// What direct writes to the filesystem must be multiples of.
 fn direct_unit_bytes(stack: &[DeviceFacts], mount: &MountFacts) -> u64 {
     let logical = stack.first().and_then(|device| device.logical_block_bytes);
-    match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" | "xfs" | "exfat" | "vfat" => logical.unwrap_or(512),
-        _ => mount.block_bytes.or(logical).unwrap_or(4096),
+    match Filesystem::of(&mount.fs_type).direct_unit {
+        DirectUnit::DeviceBlock => logical.unwrap_or(512),
+        DirectUnit::Block => mount.block_bytes.or(logical).unwrap_or(4096),
     }
 }
 
@@ -236,6 +235,28 @@ mod tests {
         assert_eq!(shares.share(&one).allowed_bytes, 0);
         assert!(shares.share(&one).rule().contains("others"));
         assert_eq!(shares.share(&other).allowed_bytes, 1500);
+    }
+
+    #[test]
+    fn direct_writes_are_as_small_as_the_filesystem_takes_them() {
+        let mut stack = fixture::stack();
+        stack[0].logical_block_bytes = Some(512);
+        for (fs_type, unit_bytes) in [
+            ("ext2", 512),
+            ("xfs", 512),
+            ("vfat", 512),
+            ("exfat", 512),
+            ("msdos", 4096),
+            ("btrfs", 4096),
+            ("fuse.sshfs", 4096),
+        ] {
+            let mut mount = mount("8:1", 0);
+            mount.fs_type = fs_type.to_owned();
+            mount.block_bytes = Some(4096);
+            assert_eq!(direct_unit_bytes(&stack, &mount), unit_bytes, "{fs_type}");
+            mount.block_bytes = None;
+            assert_eq!(direct_unit_bytes(&stack, &mount), 512, "{fs_type}");
+        }
     }
 
     #[test]

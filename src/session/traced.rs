@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::fs::Filesystem;
 use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Handed, Level, Note, Record, Target};
@@ -259,13 +260,10 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// The filesystem's extents are places on its device. Those of btrfs and others that span
-    /// devices are addresses of its own.
+    /// The extents are places on the device, as a raw device's are.
     fn tells_places(&self) -> bool {
-        matches!(
-            self.scope.fs_type.as_deref(),
-            None | Some("ext2" | "ext3" | "ext4" | "xfs" | "f2fs" | "jfs" | "nilfs2")
-        )
+        let fs_type = self.scope.fs_type.as_deref();
+        fs_type.is_none_or(|fs_type| Filesystem::of(fs_type).tells_places())
     }
 
     /// The slice, once its passes are done.
