@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::stack::stack;
 use super::sysfs::{dev_of, names};
+use crate::fs::Filesystem;
 use crate::model::facts::{DevId, FsDevice, Holds, MountFacts};
 use crate::sys::root::Root;
 
@@ -17,7 +18,8 @@ pub fn beside(root: &Root, mount: &MountFacts) -> Vec<FsDevice> {
             .and_then(|dev| stack(root, dev).ok())
             .unwrap_or_default(),
     };
-    if mount.fs_type == "btrfs" && mount.block_device.is_none() {
+    let extras = &Filesystem::of(&mount.fs_type).extras;
+    if extras.has_members && mount.block_device.is_none() {
         let members = btrfs_members(root, &mount.source);
         let members = members.into_iter().map(Some);
         let members: Vec<_> = members.map(|dev| found(Holds::Anything, dev)).collect();
@@ -32,7 +34,7 @@ pub fn beside(root: &Root, mount: &MountFacts) -> Vec<FsDevice> {
     if let Some(journal) = journal.filter(|journal| journal.external == Some(true)) {
         more.push(found(Holds::Journal, journal.device));
     }
-    if let Some(device) = named(root, mount, "rtdev=").filter(|_| mount.fs_type == "xfs") {
+    if let Some(device) = named(root, mount, "rtdev=").filter(|_| extras.has_realtime) {
         more.push(found(Holds::Realtime, device));
     }
     more

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::loops::FileId;
 use super::mountinfo::{self, MountLine};
 use super::sysfs::device_dir;
+use crate::fs::{Files, Filesystem};
 use crate::model::facts::DevId;
 use crate::sys::root::Root;
 
@@ -52,23 +53,21 @@ impl Images<'_> {
         let Some(mount) = self.mount(path, shown.dev) else {
             return image(true);
         };
-        match mount.fs_type.as_str() {
-            // Filesystems that hold their files themselves, though under no block device's number.
-            "tmpfs" | "ramfs" | "rootfs" | "devtmpfs" | "hugetlbfs" | "btrfs" | "bcachefs"
-            | "zfs" | "ubifs" => image(false),
-            "overlay" if layers > 0 => {
+        match Filesystem::of(&mount.fs_type).files {
+            Files::Inside => image(false),
+            Files::InLayers if layers > 0 => {
                 let layer = layers_of(mount, path).into_iter().find_map(|path| {
                     let found = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
                     Some((path.to_str()?.to_owned(), FileId::of(&found)))
                 });
                 layer.map_or(image(true), |(path, id)| self.below(&path, id, layers - 1))
             }
-            _ => image(true),
+            Files::OnDevice | Files::InLayers => image(true),
         }
     }
 
-    /// The mount that a path lies on: the one of its number, or, since btrfs has a number for each subvolume,
-    /// the nearest above it.
+    /// The mount that a path lies on: the one of its number, or, where each subvolume has a number, the
+    /// nearest above it.
     fn mount(&self, path: &str, dev: DevId) -> Option<&MountLine> {
         let mounts = self.mounts.get_or_init(|| {
             let text = fs::read(self.root.proc.join("self/mountinfo")).unwrap_or_default();
@@ -78,7 +77,8 @@ impl Images<'_> {
             .iter()
             .filter(|mount| Path::new(path).starts_with(&mount.mount_point));
         let nearest = above.max_by_key(|mount| mount.mount_point.len())?;
-        (nearest.dev == dev || nearest.fs_type == "btrfs").then_some(nearest)
+        let has_members = Filesystem::of(&nearest.fs_type).extras.has_members;
+        (nearest.dev == dev || has_members).then_some(nearest)
     }
 }
 

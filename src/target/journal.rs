@@ -8,6 +8,7 @@ use std::path::Path;
 use super::beside::named;
 use super::stack::device_node;
 use super::sysfs::{dev_of, device_dir, name_of, names};
+use crate::fs::{Filesystem, Journal};
 use crate::model::facts::{DevId, JournalFacts, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
@@ -15,9 +16,9 @@ use crate::sys::root::Root;
 /// The journal of the filesystem mounted at a directory; none for filesystems without one by
 /// design, and where nothing is known.
 pub(super) fn journal(root: &Root, mount: &MountFacts, dir: &Path) -> Option<JournalFacts> {
-    match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" => ext_journal(root, mount),
-        "xfs" => File::open(dir)
+    match Filesystem::of(&mount.fs_type).journal {
+        Journal::Ext => ext_journal(root, mount),
+        Journal::Xfs => File::open(dir)
             .and_then(ioctl::xfs_log)
             .ok()
             .map(|log| JournalFacts {
@@ -28,7 +29,7 @@ pub(super) fn journal(root: &Root, mount: &MountFacts, dir: &Path) -> Option<Jou
                     .flatten()
                     .filter(|_| log.external),
             }),
-        _ => None,
+        Journal::None => None,
     }
 }
 

@@ -7,27 +7,27 @@ use std::os::unix::fs::FileExt;
 
 use super::journal::superblock;
 use super::stack::device_node;
+use crate::fs::{Filesystem, Journal};
 use crate::model::facts::MountFacts;
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 
 /// The bytes of the mount's block device that its journal takes, in the order of the journal.
-/// None where it lies on another device, the filesystem has none, or it can't be told. btrfs's log
-/// trees lie anywhere, so it has none here.
+/// None where it lies on another device, the filesystem has none, or it can't be told.
 pub fn journal_ranges(root: &Root, mount: &MountFacts) -> Option<Vec<Range<u64>>> {
-    match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" => {
+    match Filesystem::of(&mount.fs_type).journal {
+        Journal::Ext => {
             let node = File::open(device_node(root, mount.block_device?).ok()?).ok()?;
             let read = |at: u64, bytes: &mut [u8]| node.read_exact_at(bytes, at).ok();
             ext_ranges(&superblock(&node)?, &read)
         }
-        "xfs" => {
+        Journal::Xfs => {
             let log = ioctl::xfs_log(File::open(&mount.mount_point).ok()?).ok()?;
             let start = log.start_bytes?;
             let place = start..start.checked_add(log.size_bytes)?;
             Some(vec![place])
         }
-        _ => None,
+        Journal::None => None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::beside::btrfs_members;
 use super::journal;
 use super::mountinfo::{self, MountLine};
 use super::sysfs::device_dir;
+use crate::fs::Filesystem;
 use crate::model::facts::{DevId, MountFacts};
 use crate::sys::root::Root;
 
@@ -124,7 +125,7 @@ pub(super) fn block_device(root: &Root, line: &MountLine) -> Option<DevId> {
     if device_dir(root, line.dev).is_ok() {
         return Some(line.dev);
     }
-    if line.fs_type != "btrfs" {
+    if !Filesystem::of(&line.fs_type).extras.has_members {
         return None;
     }
     match btrfs_members(root, &line.source)[..] {
