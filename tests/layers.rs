@@ -126,3 +126,35 @@ fn unsafe_code_is_in_sys_alone() {
         );
     }
 }
+
+/// A filesystem's type in quotes, in the code of a file before its tests.
+fn compared_types(text: &str) -> Vec<&'static str> {
+    const OTHERS: [&str; 8] = [
+        "ext", "fuse", "nfs", "nfs4", "cifs", "smb3", "ntfs", "ntfs3",
+    ];
+    let code = text.split("#[cfg(test)]\nmod tests").next();
+    let code = code.unwrap_or_default();
+    let known = syncprof::fs::ALL.iter().map(|fs| fs.name);
+    known
+        .chain(OTHERS)
+        .filter(|name| code.contains(&format!("\"{name}\"")))
+        .collect()
+}
+
+#[test]
+fn filesystems_are_told_apart_in_fs_alone() {
+    assert_eq!(compared_types("match t { \"jfs\" => 1 }"), ["jfs"]);
+    assert!(compared_types("of(t)\n#[cfg(test)]\nmod tests {\n\"jfs\"").is_empty());
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for path in sources(&src) {
+        let relative = path.strip_prefix(&src).unwrap();
+        let is_test = relative
+            .components()
+            .any(|part| part.as_os_str().to_string_lossy().starts_with("tests"));
+        if is_test || relative.starts_with("fs") || relative == Path::new("model/fixture.rs") {
+            continue;
+        }
+        let found = compared_types(&fs::read_to_string(&path).unwrap());
+        assert!(found.is_empty(), "{}: {found:?}", relative.display());
+    }
+}

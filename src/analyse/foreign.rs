@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fs::Filesystem;
 use crate::model::cell::{Method, Role};
 use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Target};
@@ -79,18 +80,18 @@ const DROWNS: f64 = 0.05;
 const LEAST_BUSY: u32 = 3;
 
 /// Bytes a second that were written to the devices of a file cell's filesystem while the run did nothing, if
-/// that is too much of what was written while the cell ran to tell the two apart. None of XFS, which counts
-/// what programs write to it.
+/// that is too much of what was written while the cell ran to tell the two apart. None where
+/// the filesystem counts what programs write to it.
 pub(super) fn drowned(cell: &Cell, target: &Target) -> Option<f64> {
     let idle = target
         .idle
         .as_ref()
         .filter(|idle| idle.busy_moments >= LEAST_BUSY)?;
-    let is_xfs = target
+    let counts_programs = target
         .mount
         .as_ref()
-        .is_some_and(|mount| mount.fs_type == "xfs");
-    if cell.spec.role != Role::File || is_xfs {
+        .is_some_and(|mount| Filesystem::of(&mount.fs_type).extras.counts_programs);
+    if cell.spec.role != Role::File || counts_programs {
         return None;
     }
     let of = |devices: &[DeviceTraffic]| -> u64 {

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::fs::{Filesystem, Journal};
 use crate::model::cell::{FileState, Method};
 use crate::model::trace::Class;
 use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
@@ -110,9 +111,9 @@ pub(super) fn data_journal(case: &Case<'_>) -> Option<Explanation> {
 
 /// Copy-on-write writes a new block, and the tree that leads to it.
 pub(super) fn copy_on_write(case: &Case<'_>) -> Option<Explanation> {
-    let is_btrfs = case.filesystem() == "btrfs";
-    let is_off = case.has_option(&["nodatacow"]).is_some() || case.target.nocow == Some(true);
-    if !is_btrfs || is_off {
+    let fs = Filesystem::of(case.filesystem());
+    let off = fs.extras.copies_unless?;
+    if case.has_option(&[off]).is_some() || case.target.nocow == Some(true) {
         return None;
     }
     let found = case.counted(|cell, counted| {
@@ -120,9 +121,10 @@ pub(super) fn copy_on_write(case: &Case<'_>) -> Option<Explanation> {
     });
     let (cell, counted) = quoted(&found)?;
     let text = format!(
-        "btrfs copies on write: a {} put {} in {} requests, since each write takes new blocks and \
+        "{} copies on write: a {} put {} in {} requests, since each write takes new blocks and \
          logs the trees that lead to them. `chattr +C` on a directory makes files created in it \
          overwrite in place, without checksums.",
+        fs.name,
         name(cell),
         cost(counted),
         digits3(counted.requests_per_write),
@@ -133,7 +135,8 @@ pub(super) fn copy_on_write(case: &Case<'_>) -> Option<Explanation> {
 /// A small journal that these writes fill again and again.
 pub(super) fn small_journal(case: &Case<'_>) -> Option<Explanation> {
     let size_bytes = case.target.mount.as_ref()?.journal.as_ref()?.size_bytes?;
-    if size_bytes > SMALL_JOURNAL_BYTES || !case.filesystem().starts_with("ext") {
+    if size_bytes > SMALL_JOURNAL_BYTES || Filesystem::of(case.filesystem()).journal != Journal::Ext
+    {
         return None;
     }
     let found = case.counted(|cell, counted| {

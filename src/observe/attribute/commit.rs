@@ -4,10 +4,6 @@ use super::Scope;
 use super::pair::Done;
 use crate::model::trace::Class;
 
-/// btrfs's first superblock (BTRFS_SUPER_INFO_OFFSET in fs/btrfs/fs.h): each commit, and each
-/// fsync that writes a log tree, ends with it.
-const BTRFS_SUPERBLOCK_BYTES: u64 = 64 << 10;
-
 /// For each request, in the order of issue: is it a commit block?
 ///
 /// A journal write is one if it asked for a pre-flush or for FUA, as both jbd2's and XFS's do. Where
@@ -31,7 +27,7 @@ pub(super) fn commit_blocks(requests: &[(Class, Done)], scope: &Scope) -> Vec<bo
             Class::Data | Class::Metadata => {
                 end_run(&mut run, &mut marks);
                 after_flush = false;
-                marks[at] = *class == Class::Metadata && is_btrfs_superblock(done, scope);
+                marks[at] = *class == Class::Metadata && is_commit_superblock(done, scope);
             }
         }
     }
@@ -60,7 +56,8 @@ fn is_block_worker(done: &Done) -> bool {
     name.starts_with(b"kworker/") && name.ends_with(b"H")
 }
 
-fn is_btrfs_superblock(done: &Done, scope: &Scope) -> bool {
-    scope.fs_type.as_deref() == Some("btrfs")
-        && done.offset_bytes == scope.target.start.checked_add(BTRFS_SUPERBLOCK_BYTES)
+fn is_commit_superblock(done: &Done, scope: &Scope) -> bool {
+    let at = scope.fs().extras.commit_superblock_bytes;
+    let at = at.and_then(|at| scope.target.start.checked_add(at));
+    at.is_some() && done.offset_bytes == at
 }

@@ -9,15 +9,11 @@ mod pair;
 use std::ops::Range;
 
 use super::event::Event;
+use crate::fs::{ALL, Filesystem};
 use crate::model::facts::DevId;
 use crate::model::trace::{Class, ClassTraffic};
 use crate::model::units::SECTOR_BYTES;
 use pair::{By, Done};
-
-/// Filesystems whose requests for metadata have no `M` flag: the process that commits a write writes
-/// them itself, and they can't be told from its data (lbmStartIO() in fs/jfs/jfs_logmgr.c, write_chunk()
-/// in fs/reiserfs/journal.c; the inode that f2fs writes behind an append).
-const UNMARKED: [&str; 4] = ["f2fs", "jfs", "nilfs2", "reiserfs"];
 
 /// What is known of the writes that were traced.
 #[derive(Clone, Debug)]
@@ -220,15 +216,14 @@ impl Scope {
             Some(Origin::Jbd2) if self.journal.is_empty() => Class::Journal,
             Some(Origin::Process) => Class::Other,
             _ if done.asked.unwrap_or(done.flags).meta => Class::Metadata,
-            Some(Origin::Own) if self.data_moves && self.marks_metadata() => Class::Data,
+            Some(Origin::Own) if self.data_moves && self.fs().marks_metadata => Class::Data,
             _ => Class::Unknown,
         }
     }
 
-    /// The filesystem's own blocks are told by their requests' flag.
-    fn marks_metadata(&self) -> bool {
-        let fs_type = self.fs_type.as_deref();
-        fs_type.is_none_or(|fs_type| !UNMARKED.contains(&fs_type))
+    /// What is known of the filesystem, or of none.
+    fn fs(&self) -> &'static Filesystem {
+        Filesystem::of(self.fs_type.as_deref().unwrap_or_default())
     }
 
     fn origin(&self, by: By) -> Origin {
@@ -254,26 +249,25 @@ enum Origin {
 /// Is it a thread of the kernel, which may act for anybody? The events tell no more than its name;
 /// one that isn't here counts as another process.
 fn is_kernel_thread(by: By) -> bool {
-    const NAMES: [&[u8]; 16] = [
-        b"kworker/",
-        b"ksoftirqd/",
-        b"swapper/",
-        b"kswapd",
-        b"kcompactd",
-        b"xfsaild/",
-        b"xfs-",
-        b"btrfs-",
-        b"bch-",
-        b"f2fs_",
-        b"jfs",
-        b"segctord",
-        b"flush-",
-        b"dmcrypt_write",
-        b"kcryptd",
-        b"irq/",
+    const NAMES: [&str; 9] = [
+        "kworker/",
+        "ksoftirqd/",
+        "swapper/",
+        "kswapd",
+        "kcompactd",
+        "flush-",
+        "dmcrypt_write",
+        "kcryptd",
+        "irq/",
     ];
     let name = by.comm.as_bytes();
-    by.pid == 0 || name.is_empty() || NAMES.iter().any(|known| name.starts_with(known))
+    by.pid == 0
+        || name.is_empty()
+        || ALL
+            .iter()
+            .flat_map(|fs| fs.threads)
+            .chain(&NAMES)
+            .any(|known| name.starts_with(known.as_bytes()))
 }
 
 impl Done {
