@@ -170,3 +170,65 @@ pub(super) fn state_folder() -> Option<PathBuf> {
     let state = state.or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     state.map(|state| state.join("syncprof"))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::{Cli, Verb};
+    use crate::model::cell::Method;
+
+    fn gap(typed: &[&str], trunc: bool) -> Result<Settings, UsageError> {
+        let cli = Cli::parse_from(["syncprof", "gap"].iter().chain(typed));
+        let Verb::Gap(args) = cli.verb else {
+            panic!("not gap")
+        };
+        let beside = Beside {
+            trunc,
+            workload: Some(&args.workload),
+            compare: true,
+        };
+        settings(&args.measure, beside)
+    }
+
+    #[test]
+    fn what_nobody_sets_has_its_default() {
+        assert_eq!(gap(&[], false).unwrap(), Options::default().settings());
+    }
+
+    #[test]
+    fn what_is_typed_wins_over_the_profile_that_fills_the_rest() {
+        for profile in plan::profile::built_in().unwrap() {
+            let untouched = gap(&["--profile", &profile.name], false).unwrap();
+            assert_eq!(untouched, profile.options.clone().settings());
+            let typed = [
+                "--profile",
+                &profile.name,
+                "--method",
+                "fsync",
+                "--budget",
+                "7s",
+            ];
+            let mut wanted = untouched;
+            wanted.matrix.methods = vec![Method::Fsync];
+            wanted.budget = std::time::Duration::from_secs(7);
+            assert_eq!(gap(&typed, false).unwrap(), wanted);
+        }
+    }
+
+    #[test]
+    fn trunc_is_measured_beside_overwrite_and_typed_direct_insists() {
+        let settings = gap(&["--file-state", "append,trunc", "--direct", "on"], true).unwrap();
+        let states = [FileState::Append, FileState::Trunc, FileState::Overwrite];
+        assert_eq!(settings.matrix.file_states, states);
+        assert!(settings.insists_on_direct);
+    }
+
+    #[test]
+    fn a_workload_takes_no_option_of_cells() {
+        let error = gap(&["--workload", "churn", "--trace", "on"], false).unwrap_err();
+        let wanted = "--trace on doesn't apply to workload churn: leave it out";
+        assert_eq!(error.to_string(), wanted);
+    }
+}

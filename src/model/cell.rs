@@ -250,6 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn a_stored_cell_loads_and_is_written_as_it_was() {
+        let text = "{\"id\":\"c\",\"target\":\"t0\",\"role\":\"file\",\"file_state\":\"trunc-each\",\
+                    \"size_bytes\":4096,\"method\":\"o_dsync\",\"direct\":true,\"queue_depth\":1,\
+                    \"jobs\":2,\"pattern\":\"seq\",\"engine\":\"sync\",\
+                    \"ring\":{\"sqpoll\":false,\"iopoll\":false},\"span_bytes\":67108864,\
+                    \"rate_per_s\":null}";
+        let cell: CellSpec = serde_json::from_str(text).unwrap();
+        assert_eq!(cell.file_state, Some(FileState::TruncEach));
+        assert_eq!(serde_json::to_string(&cell).unwrap(), text);
+        let without_rate = text.replace(",\"rate_per_s\":null", "");
+        assert_eq!(
+            serde_json::from_str::<CellSpec>(&without_rate).unwrap(),
+            cell
+        );
+    }
+
+    #[test]
     fn payload_spellings_round_trip() {
         for payload in [Payload::Random, Payload::Zero, Payload::Compressible(50)] {
             assert_eq!(payload.to_string().parse(), Ok(payload));

@@ -47,6 +47,59 @@ fn the_default_is_twelve_sizes_on_one_span() {
 }
 
 #[test]
+fn each_axis_has_its_place_in_a_cell_s_id() {
+    let id = |change: fn(&mut Matrix)| {
+        let mut matrix = given(&[4096]);
+        change(&mut matrix);
+        cells(&matrix, &file(1 << 30)).unwrap()[0].id.clone()
+    };
+    let plain = "t0/file/overwrite/o_dsync/4K/qd1/j1/seq";
+    for (id, wanted) in [
+        (id(|_| ()), plain.to_owned()),
+        (id(|m| m.span_bytes = Some(8 << 20)), plain.to_owned()),
+        (
+            id(|m| m.methods = vec![Method::Fsync]),
+            plain.replace("o_dsync", "fsync"),
+        ),
+        (
+            id(|m| m.queue_depths = vec![8]),
+            plain.replace("qd1", "qd8"),
+        ),
+        (id(|m| m.jobs = vec![2]), plain.replace("j1", "j2")),
+        (
+            id(|m| m.patterns = vec![Pattern::Rand]),
+            plain.replace("seq", "rand"),
+        ),
+        (
+            id(|m| m.file_states = vec![FileState::Append]),
+            plain.replace("overwrite", "append"),
+        ),
+        (
+            id(|m| m.engines = vec![EngineKind::Sync]),
+            format!("{plain}/sync"),
+        ),
+        (id(|m| m.direct = vec![false]), format!("{plain}/buffered")),
+        (id(|m| m.ring.sqpoll = true), format!("{plain}/sqpoll")),
+        (id(|m| m.ring.iopoll = true), format!("{plain}/iopoll")),
+        (
+            id(|m| m.rates_per_s = vec![Some(100.5)]),
+            format!("{plain}/rate100.5"),
+        ),
+        (
+            id(|m| {
+                m.engines = vec![EngineKind::Null];
+                m.direct = vec![false];
+                m.ring.sqpoll = true;
+                m.rates_per_s = vec![Some(7.0)];
+            }),
+            format!("{plain}/null/buffered/sqpoll/rate7"),
+        ),
+    ] {
+        assert_eq!(id, wanted);
+    }
+}
+
+#[test]
 fn the_span_holds_sixteen_of_the_largest_blocks_for_each_job() {
     let mut matrix = given(&[4096, 32 << 20]);
     matrix.jobs = vec![1, 2];
