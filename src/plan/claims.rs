@@ -1,11 +1,8 @@
 //! Claims files: what a vendor, or an application's makers, say of a drive; in TOML, built in or in a
 //! file.
 
-use std::path::{Path, PathBuf};
-
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use thiserror::Error as ThisError;
 use toml::Spanned;
 
 use crate::model::cell::{Method, Pattern};
@@ -13,11 +10,10 @@ use crate::model::claims::{
     Bound, Claim, ClaimedDevice, Claims, Conditions, DriveState, Figure, Side, Span,
 };
 use crate::model::units::parse_bytes;
-use crate::sys::text;
 
 use super::contradiction;
-use super::profile::MOST_BYTES;
-use super::value::{self, Bytes, Many, One, Scalar, line_at};
+use super::load::{Library, LoadError, from_toml};
+use super::value::{Bytes, Many, One, Scalar, line_at};
 
 /// The claims that the program carries, in the order in which they are listed.
 pub const BUILT_IN: [(&str, &str); 12] = [
@@ -68,72 +64,26 @@ pub const BUILT_IN: [(&str, &str); 12] = [
     ),
 ];
 
-/// Why claims cannot be used. One line each.
-#[derive(Debug, ThisError)]
-pub enum ClaimsError {
-    /// Neither built in nor a file.
-    #[error("no claims '{name}': give the path of a TOML file, or one of {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The built-in ones.
-        known: String,
-    },
-    /// The file cannot be read.
-    #[error("cannot read claims {path}: {source}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// It is no claims file.
-    #[error("{name}:{line}: {message}")]
-    Parse {
-        /// The file, or the built-in claims.
-        name: String,
-        /// Counted from 1.
-        line: usize,
-        /// The key and what is wrong with it.
-        message: String,
-    },
-}
+const LIBRARY: Library<Claims> = Library {
+    kind: "claims",
+    built_in: &BUILT_IN,
+    parse,
+};
 
 /// Loads built-in claims by their name, or a file: what has a `/` or ends in `.toml` is a path.
-pub fn load(name_or_path: &str) -> Result<Claims, ClaimsError> {
-    if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-        return parse(name, text);
-    }
-    let path = Path::new(name_or_path);
-    if !name_or_path.contains('/') && path.extension().is_none_or(|ext| ext != "toml") {
-        return Err(ClaimsError::Unknown {
-            name: name_or_path.to_owned(),
-            known: BUILT_IN.map(|(name, _)| name).join(", "),
-        });
-    }
-    let text = text::read(path, MOST_BYTES).map_err(|source| ClaimsError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    parse(name_or_path, &text)
+pub fn load(name_or_path: &str) -> Result<Claims, LoadError> {
+    LIBRARY.load(name_or_path)
 }
 
 /// All built-in claims.
-pub fn built_in() -> Result<Vec<Claims>, ClaimsError> {
-    BUILT_IN
-        .iter()
-        .map(|(name, text)| parse(name, text))
-        .collect()
+pub fn built_in() -> Result<Vec<Claims>, LoadError> {
+    LIBRARY.all()
 }
 
 /// Reads claims from their text; `name` is for messages.
-pub fn parse(name: &str, text: &str) -> Result<Claims, ClaimsError> {
-    let fail = |(line, message)| ClaimsError::Parse {
-        name: name.to_owned(),
-        line,
-        message,
-    };
-    let file: File = toml::from_str(text).map_err(|error| fail(value::error_line(text, &error)))?;
+pub fn parse(name: &str, text: &str) -> Result<Claims, LoadError> {
+    let fail = |at| LoadError::parse(name, at);
+    let file: File = from_toml(name, text)?;
     let mut claims: Vec<(usize, Claim)> = Vec::new();
     for spanned in file.claim {
         let (line, _) = line_at(text, spanned.span().start);

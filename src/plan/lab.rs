@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::profile::{Keys, ProfileError, WorkloadTable, parse_error, read};
+use super::load::{Library, LoadError, from_toml};
+use super::profile::{Keys, WorkloadTable};
 use super::settings::Options;
 use crate::lab;
 use crate::model::variant::{Remedy, Variant};
@@ -118,28 +119,28 @@ fn internal() -> Vec<Journal> {
     vec![Journal::Internal]
 }
 
+const LIBRARY: Library<LabProfile> = Library {
+    kind: "profile",
+    built_in: &BUILT_IN,
+    parse,
+};
+
 /// Loads a built-in profile by its name, or a file: what has a `/` or ends in `.toml` is a path.
-pub fn load(name_or_path: &str) -> Result<LabProfile, ProfileError> {
-    match BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-        Some((name, text)) => parse(name, text),
-        None => parse(name_or_path, &read(name_or_path, &BUILT_IN)?),
-    }
+pub fn load(name_or_path: &str) -> Result<LabProfile, LoadError> {
+    LIBRARY.load(name_or_path)
 }
 
 /// All built-in profiles.
-pub fn built_in() -> Result<Vec<LabProfile>, ProfileError> {
-    BUILT_IN
-        .iter()
-        .map(|(name, text)| parse(name, text))
-        .collect()
+pub fn built_in() -> Result<Vec<LabProfile>, LoadError> {
+    LIBRARY.all()
 }
 
 /// Reads a profile from its text; `name` is for messages.
-pub fn parse(name: &str, text: &str) -> Result<LabProfile, ProfileError> {
-    let file: File = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
+pub fn parse(name: &str, text: &str) -> Result<LabProfile, LoadError> {
+    let file: File = from_toml(name, text)?;
     let mut variants: Vec<Variant> = file.variant.into_iter().map(One::variant).collect();
     variants.extend(file.matrix.iter().flat_map(Many::variants));
-    let wrong = |word: &str, message: String| ProfileError::Parse {
+    let wrong = |word: &str, message: String| LoadError::Parse {
         name: name.to_owned(),
         line: text
             .lines()

@@ -8,6 +8,7 @@ pub mod claims;
 pub mod comparable;
 mod contradiction;
 pub mod lab;
+mod load;
 pub mod matrix;
 mod product;
 pub mod profile;
@@ -17,8 +18,9 @@ mod workload;
 
 pub use ablation::ablation;
 pub use check::{MAX_JOBS, MAX_QUEUE_DEPTH, PlanError};
+pub use load::LoadError;
 pub use matrix::{Counterparts, DEFAULT_SPAN_BYTES, Skipped, cells, raw_counterparts, skipped};
 pub use product::TargetPlan;
-pub use profile::{Profile, ProfileError, load};
+pub use profile::{Profile, load};
 pub use settings::{Matrix, Options, Settings, Sizes};
 pub use workload::{WorkloadOptions, WorkloadPlan, workload};

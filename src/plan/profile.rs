@@ -1,16 +1,14 @@
 //! Profiles: named sets of options in TOML, built in or in a file.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use thiserror::Error;
 
 use crate::model::cell::{EngineKind, FileState, Method, Pattern, Payload, WorkloadKind};
-use crate::sys::text;
 
+use super::load::{Library, LoadError, from_toml};
 use super::settings::Options;
-use super::value::{self, Bytes, Many, One, Pause, Share, Spread};
+use super::value::{Bytes, Many, One, Pause, Share, Spread};
 use super::workload::WorkloadOptions;
 
 /// The profiles that the program carries, in the order in which they are listed.
@@ -45,95 +43,31 @@ pub struct Profile {
     pub options: Options,
 }
 
-/// Why a profile cannot be used. One line each.
-#[derive(Debug, Error)]
-pub enum ProfileError {
-    /// Neither built in nor a file.
-    #[error("no profile '{name}': give the path of a TOML file, or one of {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The built-in ones.
-        known: String,
-    },
-    /// The file cannot be read.
-    #[error("cannot read profile {path}: {source}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// It is not a profile.
-    #[error("{name}:{line}: {message}")]
-    Parse {
-        /// The file, or the built-in profile.
-        name: String,
-        /// Counted from 1.
-        line: usize,
-        /// The key and what is wrong with it.
-        message: String,
-    },
-}
+const LIBRARY: Library<Profile> = Library {
+    kind: "profile",
+    built_in: &BUILT_IN,
+    parse,
+};
 
 /// Loads a built-in profile by its name, or a file: what has a `/` or ends in `.toml` is a path.
-pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
-    if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-        return parse(name, text);
-    }
-    parse(name_or_path, &read(name_or_path, &BUILT_IN)?)
-}
-
-/// More than anybody writes by hand.
-pub(super) const MOST_BYTES: u64 = 1 << 20;
-
-/// Reads a profile's file, if the name is a path; else it is none of the `known` ones.
-pub(super) fn read(name_or_path: &str, known: &[(&str, &str)]) -> Result<String, ProfileError> {
-    let path = Path::new(name_or_path);
-    if !name_or_path.contains('/') && path.extension().is_none_or(|ext| ext != "toml") {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        return Err(ProfileError::Unknown {
-            name: name_or_path.to_owned(),
-            known: names.join(", "),
-        });
-    }
-    text::read(path, MOST_BYTES).map_err(|source| ProfileError::Read {
-        path: path.to_owned(),
-        source,
-    })
+pub fn load(name_or_path: &str) -> Result<Profile, LoadError> {
+    LIBRARY.load(name_or_path)
 }
 
 /// All built-in profiles.
-pub fn built_in() -> Result<Vec<Profile>, ProfileError> {
-    BUILT_IN
-        .iter()
-        .map(|(name, text)| parse(name, text))
-        .collect()
+pub fn built_in() -> Result<Vec<Profile>, LoadError> {
+    LIBRARY.all()
 }
 
 /// Reads a profile from its text; `name` is for messages.
-pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-    let keys: Keys = toml::from_str(text).map_err(|error| parse_error(name, text, &error))?;
-    let about = keys.about.clone().ok_or_else(|| ProfileError::Parse {
-        name: name.to_owned(),
-        line: 1,
-        message: "missing field `about`".to_owned(),
-    })?;
+pub fn parse(name: &str, text: &str) -> Result<Profile, LoadError> {
+    let keys: Keys = from_toml(name, text)?;
+    let missing = || LoadError::parse(name, (1, "missing field `about`".to_owned()));
     Ok(Profile {
         name: name.to_owned(),
-        about,
+        about: keys.about.clone().ok_or_else(missing)?,
         options: keys.options(),
     })
-}
-
-/// toml's own messages span several lines and draw the place; here it is `name:line: message`.
-pub(super) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
-    let (line, message) = value::error_line(text, error);
-    ProfileError::Parse {
-        name: name.to_owned(),
-        line,
-        message,
-    }
 }
 
 /// The keys of a profile. Each axis takes one value or a list.
@@ -309,23 +243,5 @@ mod tests {
             assert!(message.contains(part), "{message}");
             assert!(!message.contains('\n'), "{message}");
         }
-    }
-
-    #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let message = load("postgres").unwrap_err().to_string();
-        assert!(
-            message.contains("'postgres'") && message.contains("postgres-wal"),
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn a_missing_file_is_named_with_its_reason() {
-        let message = load("/nonexistent/x.toml").unwrap_err().to_string();
-        assert!(
-            message.contains("/nonexistent/x.toml: No such file"),
-            "{message}"
-        );
     }
 }

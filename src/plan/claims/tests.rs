@@ -157,7 +157,7 @@ fn errors_name_file_line_and_key_in_one_line() {
     }
 }
 
-fn two(one: &str, other: &str) -> Result<Claims, ClaimsError> {
+fn two(one: &str, other: &str) -> Result<Claims, LoadError> {
     let claim = |keys: &str| format!("[[claim]]\nname = 'n'\nsize = '4k'\n{keys}\n");
     parse("c.toml", &format!("{HEAD}{}{}", claim(one), claim(other)))
 }
