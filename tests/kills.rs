@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use syncprof::model::record::Record;
 use syncprof::plan::Options;
-use syncprof::session::{self, Bench, Hooks, Pace, Progress, Tracing, Wish};
+use syncprof::session::{self, Bench, Hooks, Pace, Progress, RunRequest, Tracing};
 use syncprof::sys::root::Root;
 
 use support::populated::{check, digests, populated};
@@ -472,7 +472,7 @@ fn a_panic_amid_slices_leaves_nothing() {
         span_bytes: Some(4 << 20),
         ..Options::default()
     };
-    let wish = Wish {
+    let wish = RunRequest {
         verb: "gap",
         command: Vec::new(),
         directories: vec![scene.mount().path().to_owned()],

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use syncprof::model::facts::DevId;
+use syncprof::model::devid::DevId;
 use syncprof::model::trace::Class;
 use syncprof::model::traffic::BlockStat;
 use syncprof::observe::attribute::{self, Attributed, Expected, Scope};

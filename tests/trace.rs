@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use support::{Loop, partitioned};
-use syncprof::model::facts::DevId;
+use syncprof::model::devid::DevId;
 use syncprof::model::traffic::BlockStat;
 use syncprof::observe::blockstat;
 use syncprof::observe::event::{Block, Event, Kind};

@@ -14,8 +14,8 @@ use syncprof::model::claims::{
 };
 use syncprof::model::record::{Ended, Record, TargetKind};
 use syncprof::session::{
-    self, Ask, Course, MAX_ROUNDS, Outcome as Sliced, Pace, Progress, SliceError, Slicer, Stage,
-    Watch,
+    self, Course, MAX_ROUNDS, Outcome as Sliced, Pace, Progress, SliceError, SliceParams, Slicer,
+    Stage, Watch,
 };
 
 use virtual_device::{Known, cell, record, target};
@@ -224,7 +224,7 @@ impl Slicer for Worn {
         self.known.now_ns()
     }
 
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Sliced, SliceError> {
+    fn slice(&mut self, index: usize, ask: &SliceParams) -> Result<Sliced, SliceError> {
         let worn = self.factor.powi(self.slices.min(self.steps));
         self.slices += 1;
         self.known.set(

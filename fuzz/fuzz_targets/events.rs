@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use syncprof::model::facts::DevId;
+use syncprof::model::devid::DevId;
 use syncprof::model::sample::OpTime;
 use syncprof::observe::attribute::{Scope, attribute};
 use syncprof::observe::decode::{Decoder, KNOWN};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use syncprof::guard;
-use syncprof::model::facts::DevId;
+use syncprof::model::devid::DevId;
 use syncprof::observe::fsstat::{self, FsStat};
 use syncprof::observe::{blockstat, cpustat};
 use syncprof::report::Style;

@@ -9,7 +9,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use syncprof::lab;
 use syncprof::model::cell::Role;
-use syncprof::model::facts::DevId;
+use syncprof::model::devid::DevId;
 use syncprof::model::units;
 use syncprof::plan::{self, Options, TargetPlan, claims, profile};
 

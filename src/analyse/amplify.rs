@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::cell::Role;
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind, FsDevice, Holds, Host};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind, FsDevice, Holds, Host};
 use crate::model::record::{Cell, Record, Target};
 use crate::model::traffic::BlockStat;
 use crate::model::units::SECTOR_BYTES;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::devid::DevId;
 use crate::model::drive::{DATA_UNIT_BYTES, DriveCounts, Health};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind, PcieLink};
+use crate::model::facts::{DeviceFacts, DeviceKind, PcieLink};
 use crate::model::record::Record;
 
 /// So close below its warning temperature a drive is soon to slow down.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fs::Filesystem;
 use crate::model::cell::{Method, Role};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::record::{Cell, Target};
 use crate::model::traffic::{BlockStat, DeviceTraffic};
 use crate::model::units::SECTOR_BYTES;

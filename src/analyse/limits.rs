@@ -28,7 +28,7 @@ pub fn binding_limits(record: &Record) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::facts::DevId;
+    use crate::model::devid::DevId;
     use crate::model::fixture::{Builder, DISK};
 
     #[test]

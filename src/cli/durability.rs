@@ -134,20 +134,20 @@ pub(super) fn run(root: &Root, args: Durability, terminal: &Terminal) -> anyhow:
         output: args.output,
     };
     let settings = config::settings(&measure, Beside::default())?;
-    let mut wish = measure::wish("durability", &measure, settings)?;
-    wish.durability = Some(args.told.told());
+    let mut request = measure::request("durability", &measure, settings)?;
+    request.durability = Some(args.told.told());
     if let Some(address) = &args.power.witness {
         pulse::rests();
-        let record = session::verify(root, wish, &args.device, address, args.power.run)?;
+        let record = session::verify(root, request, &args.device, address, args.power.run)?;
         return measure::tell(root, &measure, &record, terminal);
     }
-    wish.device = Some(args.device);
+    request.device = Some(args.device);
     let mut matrices = plan::ablation(args.span).into_iter();
     if let Some(first) = matrices.next() {
-        wish.settings.matrix = first;
+        request.settings.matrix = first;
     }
-    wish.also = matrices.collect();
-    measure::run(root, wish, &measure, Some(&args.writing), terminal)
+    request.also = matrices.collect();
+    measure::run(root, request, &measure, Some(&args.writing), terminal)
 }
 
 /// Writes records for a witness.

@@ -14,7 +14,8 @@ use crate::model::variant::{self, Variant};
 use crate::plan::lab::LabProfile;
 use crate::plan::{self, Settings, TargetPlan, WorkloadPlan};
 use crate::session::{
-    self, Bench, Hooks, Pace, Progress, SetupError, Survey, TimelineProgress, TimelineWatch, Wish,
+    self, Bench, Hooks, Pace, Progress, RunRequest, SetupError, Survey, TimelineProgress,
+    TimelineWatch,
 };
 use crate::sys::root::Root;
 
@@ -45,7 +46,7 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
     let ground = Ground::prepare(root, &args, &profile, &settings, &state, &stop)?;
     let place = MountPoint::make(&state)
         .with_context(|| format!("cannot make a folder to mount on in {}", state.display()))?;
-    let wish = measure::wish("lab", &args.measure, settings)?;
+    let request = measure::request("lab", &args.measure, settings)?;
     let told = variant::Lab {
         profile: profile.name.clone(),
         question: profile.question.clone(),
@@ -53,7 +54,7 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
         is_image: ground.is_image(),
         remedies: profile.remedies.clone(),
     };
-    let mut record = session::lab_record(root, &wish, told);
+    let mut record = session::lab_record(root, &request, told);
     record.notes = ground.notes()?;
     let json = args.measure.output.json.as_deref();
     let console = Console::open(root, Some(&state), json, &record, terminal)?;
@@ -71,9 +72,9 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
         &console.saver,
         &stop,
         &record,
-        wish.settings.rounds,
+        request.settings.rounds,
     );
-    let measured = run.all(&mut record, &profile.variants, &wish, &mut screen);
+    let measured = run.all(&mut record, &profile.variants, &request, &mut screen);
     let unsaved = screen.unsaved();
     let ended = console.close(&record, measured, unsaved)?;
     let mut variants = record.targets.iter().filter_map(|t| t.variant.as_ref());
@@ -124,16 +125,16 @@ impl Run<'_> {
         &mut self,
         record: &mut Record,
         variants: &[Variant],
-        wish: &Wish,
+        request: &RunRequest,
         screen: &mut Screen<'_>,
     ) -> anyhow::Result<()> {
         for (index, variant) in variants.iter().enumerate() {
             if self.ended.contains(&Ended::Interrupted) {
                 break;
             }
-            let left = wish.settings.budget.saturating_sub(self.begun.elapsed());
+            let left = request.settings.budget.saturating_sub(self.begun.elapsed());
             let share = left / (variants.len() - index) as u32;
-            self.one(record, variant, wish, share, screen)?;
+            self.one(record, variant, request, share, screen)?;
         }
         record.run.ended = Some(session::ended(&self.ended));
         screen.after_round(record)
@@ -145,7 +146,7 @@ impl Run<'_> {
         &mut self,
         record: &mut Record,
         variant: &Variant,
-        wish: &Wish,
+        request: &RunRequest,
         budget: Duration,
         screen: &mut Screen<'_>,
     ) -> anyhow::Result<()> {
@@ -172,7 +173,7 @@ impl Run<'_> {
         };
         variant.commands.clone_from(&stack.commands);
         variant.mkfs_version.clone_from(&stack.mkfs_version);
-        match self.measure(record, &variant, wish, budget, screen) {
+        match self.measure(record, &variant, request, budget, screen) {
             Ok(measured) => *record = measured,
             Err(error) => match error.downcast_ref::<SetupError>() {
                 Some(SetupError::Interrupted) => self.ended.push(Ended::Interrupted),
@@ -204,19 +205,19 @@ impl Run<'_> {
         &mut self,
         record: &Record,
         variant: &Variant,
-        wish: &Wish,
+        request: &RunRequest,
         budget: Duration,
         screen: &mut Screen<'_>,
     ) -> anyhow::Result<Record> {
         let raw = self.ground.raw();
-        let mut wish = wish.clone();
-        wish.directories = vec![self.place.path().to_owned()];
-        wish.device = raw.as_ref().map(|(node, _)| (*node).to_owned());
-        wish.overwrite = raw.is_some();
-        wish.compare = true;
-        wish.settings.budget = budget;
-        let workload = wish.settings.workload.clone();
-        let survey = session::survey(self.root, wish)?;
+        let mut request = request.clone();
+        request.directories = vec![self.place.path().to_owned()];
+        request.device = raw.as_ref().map(|(node, _)| (*node).to_owned());
+        request.overwrite = raw.is_some();
+        request.compare = true;
+        request.settings.budget = budget;
+        let workload = request.settings.workload.clone();
+        let survey = session::survey(self.root, request)?;
         let confirmed = raw.as_ref().map(|(_, word)| (word.as_str(), true));
         let mut hooks = OneOfMany {
             screen,

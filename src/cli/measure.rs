@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::model::record::{Level, Record};
 use crate::plan::{Settings, WorkloadPlan};
 use crate::scratch;
-use crate::session::{self, Bench, Grounds, Pace, Survey, Tracing, Wish};
+use crate::session::{self, Bench, Grounds, Pace, RunRequest, Survey, Tracing};
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
@@ -36,13 +36,13 @@ pub(super) fn raw(root: &Root, args: Raw, terminal: &Terminal) -> anyhow::Result
         return Err(UsageError(text.to_owned()).into());
     }
     let settings = config::settings(&args.measure, Beside::default())?;
-    let mut wish = wish("raw", &args.measure, settings)?;
-    wish.device = Some(args.device);
-    run(root, wish, &args.measure, Some(&args.writing), terminal)
+    let mut request = request("raw", &args.measure, settings)?;
+    request.device = Some(args.device);
+    run(root, request, &args.measure, Some(&args.writing), terminal)
 }
 
 pub(super) fn file(root: &Root, args: File, terminal: &Terminal) -> anyhow::Result<u8> {
-    let mut wish = wish(
+    let mut request = request(
         "file",
         &args.measure,
         config::settings(
@@ -54,15 +54,15 @@ pub(super) fn file(root: &Root, args: File, terminal: &Terminal) -> anyhow::Resu
             },
         )?,
     )?;
-    wish.directories = args.directories;
-    run(root, wish, &args.measure, None, terminal)
+    request.directories = args.directories;
+    run(root, request, &args.measure, None, terminal)
 }
 
 pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result<u8> {
     if args.writing.overwrite && args.raw.is_none() {
         return Err(UsageError("--overwrite needs --raw DEVICE".to_owned()).into());
     }
-    let mut wish = wish(
+    let mut request = request(
         "gap",
         &args.measure,
         config::settings(
@@ -74,22 +74,22 @@ pub(super) fn gap(root: &Root, args: Gap, terminal: &Terminal) -> anyhow::Result
             },
         )?,
     )?;
-    wish.directories = args.directories;
-    if wish.directories.is_empty() && !args.all {
-        wish.directories.push(PathBuf::from("."));
+    request.directories = args.directories;
+    if request.directories.is_empty() && !args.all {
+        request.directories.push(PathBuf::from("."));
     }
-    wish.all = args.all;
-    wish.device = args.raw;
-    wish.compare = true;
-    run(root, wish, &args.measure, Some(&args.writing), terminal)
+    request.all = args.all;
+    request.device = args.raw;
+    request.compare = true;
+    run(root, request, &args.measure, Some(&args.writing), terminal)
 }
 
-pub(super) fn wish(
+pub(super) fn request(
     verb: &'static str,
     measure: &Measure,
     settings: Settings,
-) -> anyhow::Result<Wish> {
-    Ok(Wish {
+) -> anyhow::Result<RunRequest> {
+    Ok(RunRequest {
         verb,
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
@@ -113,18 +113,18 @@ pub(super) fn wish(
 /// Surveys, asks for the confirmation that is needed, measures in rounds and prints.
 pub(super) fn run(
     root: &Root,
-    mut wish: Wish,
+    mut request: RunRequest,
     measure: &Measure,
     writing: Option<&Writing>,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let stop = signals::watch().context("cannot watch for signals")?;
-    wish.overwrite = writing.is_some_and(|writing| writing.overwrite);
-    let rounds = wish.settings.rounds;
-    let workload = wish.settings.workload.clone();
+    request.overwrite = writing.is_some_and(|writing| writing.overwrite);
+    let rounds = request.settings.rounds;
+    let workload = request.settings.workload.clone();
     let tracing = tracing(measure);
     let json = measure.output.json.as_deref();
-    let survey = session::survey(root, wish)?;
+    let survey = session::survey(root, request)?;
     // Whose devices they are, for whoever watches.
     pulse::keep(&serde_json::to_vec(&survey.record)?);
     if measure.control.dry_run {

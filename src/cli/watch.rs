@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::record::{Ended, Level, Note, Record};
 use crate::model::text::shell;
 use crate::model::traffic::BlockStat;

@@ -8,12 +8,13 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
-use super::judge::judge;
+use super::judge::judge_uses;
 use super::node::{Node, reopen};
 use super::permit::Permit;
 use super::refusal::{Member, Refusal};
 use super::signature;
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 use crate::target;
@@ -182,16 +183,6 @@ fn sort_of(found: &Metadata) -> &'static str {
     } else {
         "a pipe or socket"
     }
-}
-
-/// Refuses if a use of the device is known.
-pub(super) fn judge_uses(root: &Root, dev: DevId, name: &str) -> Result<(), Refusal> {
-    let usage = target::usage::usage(root, dev).map_err(|source| Refusal::Io {
-        device: name.to_owned(),
-        doing: "find it in sysfs",
-        source,
-    })?;
-    judge(&usage).map_or(Ok(()), Err)
 }
 
 /// Why the kernel refused the claim.

@@ -1,7 +1,20 @@
-//! The judgement: from the uses of a device to a refusal. Pure.
+//! The judgement: from the uses of a device to a refusal.
 
 use super::refusal::Refusal;
+use crate::model::devid::DevId;
+use crate::sys::root::Root;
+use crate::target;
 use crate::target::usage::{By, Relation, Usage, Use};
+
+/// Refuses if a use of the device is known.
+pub(super) fn judge_uses(root: &Root, dev: DevId, name: &str) -> Result<(), Refusal> {
+    let usage = target::usage::usage(root, dev).map_err(|source| Refusal::Io {
+        device: name.to_owned(),
+        doing: "find it in sysfs",
+        source,
+    })?;
+    judge(&usage).map_or(Ok(()), Err)
+}
 
 /// Why a device with these uses may not be written; none if it has none. Of several reasons, the
 /// one that tells the user most.

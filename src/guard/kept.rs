@@ -22,10 +22,6 @@ pub struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(root: Root, node: Node, path: PathBuf) -> Kept {
-        Kept { root, node, path }
-    }
-
     /// The node that the kernel names for it: what was typed may be a link, which may lead elsewhere by
     /// now.
     pub fn path(&self) -> &Path {
@@ -52,10 +48,29 @@ impl Kept {
     }
 }
 
+impl Permit {
+    /// The device for other programs to overwrite, under the conditions of [`Permit::overwrite`]. The
+    /// claim is given back, since they make their own.
+    pub fn keep(self, confirmation: &str, force: bool) -> Result<Kept, Refusal> {
+        self.confirm_overwriting(confirmation, force)?;
+        let path = target::device_node(&self.root, self.node.dev)
+            .map_err(|source| self.node.failure("find its node under /dev", source))?;
+        let file = self.node.reopen(&self.root, "hold it", OFlag::O_RDONLY)?;
+        let node = Node::new(file, self.node.name, self.node.dev)?;
+        let kept = Kept {
+            root: self.root,
+            node,
+            path,
+        };
+        kept.verify()?;
+        Ok(kept)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::facts::DevId;
+    use crate::model::devid::DevId;
     use crate::sys::is_root;
     use crate::sys::loopdev::LoopDevice;
     use std::fs::{self, File};
@@ -84,7 +99,11 @@ mod tests {
             let file = File::open(path).unwrap();
             let dev = DevId::from_dev(file.metadata().unwrap().rdev());
             let node = Node::new(file, "loop".into(), dev).unwrap();
-            Kept::new(root.clone(), node, link.clone())
+            Kept {
+                root: root.clone(),
+                node,
+                path: link.clone(),
+            }
         };
         let first = kept(device.node());
         lay(device.node());

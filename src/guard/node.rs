@@ -9,7 +9,7 @@ use nix::fcntl::OFlag;
 
 use super::refusal::Refusal;
 use super::signature::Unreadable;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 

@@ -7,10 +7,9 @@ use std::os::unix::fs::FileExt;
 
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
-use super::check::judge_uses;
 use super::content;
 use super::grant::{Preserved, WriteGrant};
-use super::kept::Kept;
+use super::judge::judge_uses;
 use super::node::Node;
 use super::refusal::{Refusal, SPAN};
 use super::signature::{self, Signature, Unreadable};
@@ -29,8 +28,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// swap on it or build on it meanwhile.
 #[derive(Debug)]
 pub struct Permit {
-    root: Root,
-    node: Node,
+    pub(super) root: Root,
+    pub(super) node: Node,
     facts: Vec<DeviceFacts>,
     signature: Option<Signature>,
     size_bytes: u64,
@@ -181,25 +180,16 @@ impl Permit {
         Ok(WriteGrant::on_span(self.root, self.node, span_bytes, None))
     }
 
-    /// The device for other programs to overwrite, under the conditions of [`Permit::overwrite`]. The
-    /// claim is given back, since they make their own.
-    pub fn keep(self, confirmation: &str, force: bool) -> Result<Kept, Refusal> {
-        self.confirm_overwriting(confirmation, force)?;
-        let path = target::device_node(&self.root, self.node.dev)
-            .map_err(|source| self.node.failure("find its node under /dev", source))?;
-        let file = self.node.reopen(&self.root, "hold it", OFlag::O_RDONLY)?;
-        let node = Node::new(file, self.node.name, self.node.dev)?;
-        let kept = Kept::new(self.root, node, path);
-        kept.verify()?;
-        Ok(kept)
-    }
-
     /// The claimed device.
     pub(super) fn file(&self) -> &File {
         &self.node.file
     }
 
-    fn confirm_overwriting(&self, confirmation: &str, force: bool) -> Result<(), Refusal> {
+    pub(super) fn confirm_overwriting(
+        &self,
+        confirmation: &str,
+        force: bool,
+    ) -> Result<(), Refusal> {
         self.confirm("overwriting", confirmation)?;
         self.node.verify(&self.node.file)?;
         judge_uses(&self.root, self.node.dev, &self.node.name)?;

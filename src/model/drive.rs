@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::DevId;
+use super::devid::DevId;
 
 /// How a drive is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

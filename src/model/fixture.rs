@@ -3,12 +3,13 @@
 use super::cell::{
     Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload, RingOptions, Role,
 };
+use super::devid::DevId;
 use super::durability::{DeviceKey, Pledge};
-use super::facts::{DevId, DeviceFacts, DeviceKind, Host, JournalFacts, MountFacts};
+use super::facts::{DeviceFacts, DeviceKind, Host, JournalFacts, MountFacts};
+use super::histogram::LatencyNs;
 use super::histogram::encode;
 use super::record::{
-    Baseline, BaselineKind, Cell, Ended, LatencyNs, Record, Run, SCHEMA, Slice, Target, TargetKind,
-    Tool,
+    Baseline, BaselineKind, Cell, Ended, Record, Run, SCHEMA, Slice, Target, TargetKind, Tool,
 };
 use super::sample::latency_histogram;
 use super::trace::{Class, ClassTraffic, Phase, PhaseTime, Stretch, Traced};

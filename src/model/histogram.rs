@@ -8,6 +8,44 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// Quantiles of latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyNs {
+    /// The shortest.
+    pub min: u64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 90 % were at most this.
+    pub p90: u64,
+    /// 99 % were at most this.
+    pub p99: u64,
+    /// 99.9 % were at most this.
+    pub p99_9: u64,
+    /// 99.99 % were at most this.
+    pub p99_99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl LatencyNs {
+    /// Those of a histogram of nanoseconds; none of an empty one.
+    pub fn of(histogram: &Histogram<u64>) -> Option<LatencyNs> {
+        (!histogram.is_empty()).then(|| LatencyNs {
+            min: histogram.min(),
+            mean: histogram.mean(),
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            p99_9: histogram.value_at_quantile(0.999),
+            p99_99: histogram.value_at_quantile(0.9999),
+            max: histogram.max(),
+        })
+    }
+}
 
 /// Encodes a histogram.
 pub fn encode(histogram: &Histogram<u64>) -> String {

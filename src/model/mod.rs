@@ -2,6 +2,7 @@
 
 pub mod cell;
 pub mod claims;
+pub mod devid;
 pub mod drive;
 pub mod durability;
 pub mod facts;

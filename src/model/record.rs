@@ -1,16 +1,16 @@
 //! The record: everything that was measured, and no verdict. It is versioned, and written as JSON.
 //! Times are nanoseconds, amounts are bytes, and each key ends in its unit.
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::cell::{CellSpec, Payload};
 use super::claims::Validation;
+use super::devid::DevId;
 use super::drive::DriveCounts;
 use super::durability::Durability;
-use super::facts::{DevId, DeviceFacts, FsDevice, Host, MountFacts};
-use super::histogram::encode;
+use super::facts::{DeviceFacts, FsDevice, Host, MountFacts};
+use super::histogram::{LatencyNs, encode};
 use super::sample::{Sample, latency_histogram};
 use super::timeline::Timeline;
 use super::trace::Traced;
@@ -384,43 +384,6 @@ impl Handed {
     /// operation that failed was handed over too, and is not among `ops`.
     pub fn share(&self) -> Option<f64> {
         (self.ops > 0).then(|| self.requests.min(self.ops) as f64 / self.ops as f64)
-    }
-}
-
-/// Quantiles of latencies, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LatencyNs {
-    /// The shortest.
-    pub min: u64,
-    /// The arithmetic mean.
-    pub mean: f64,
-    /// The median.
-    pub p50: u64,
-    /// 90 % were at most this.
-    pub p90: u64,
-    /// 99 % were at most this.
-    pub p99: u64,
-    /// 99.9 % were at most this.
-    pub p99_9: u64,
-    /// 99.99 % were at most this.
-    pub p99_99: u64,
-    /// The longest.
-    pub max: u64,
-}
-
-impl LatencyNs {
-    /// Those of a histogram of nanoseconds; none of an empty one.
-    pub fn of(histogram: &Histogram<u64>) -> Option<LatencyNs> {
-        (!histogram.is_empty()).then(|| LatencyNs {
-            min: histogram.min(),
-            mean: histogram.mean(),
-            p50: histogram.value_at_quantile(0.5),
-            p90: histogram.value_at_quantile(0.9),
-            p99: histogram.value_at_quantile(0.99),
-            p99_9: histogram.value_at_quantile(0.999),
-            p99_99: histogram.value_at_quantile(0.9999),
-            max: histogram.max(),
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Role, WorkloadKind};
-use super::record::LatencyNs;
+use super::histogram::LatencyNs;
 use super::traffic::DeviceTraffic;
 
 /// A workload and all that decides it.

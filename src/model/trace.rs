@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::DevId;
+use super::devid::DevId;
 use super::traffic::BlockStat;
 
 /// What a request to the device was for.

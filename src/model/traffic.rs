@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::DevId;
+use super::devid::DevId;
 
 /// The fields of `/sys/dev/block/MAJOR:MINOR/stat`, in the kernel's order
 /// (Documentation/block/stat.rst), as they stand in one reading or as the difference of two. Field

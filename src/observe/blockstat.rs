@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::counter;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::traffic::BlockStat;
 use crate::sys::root::Root;
 

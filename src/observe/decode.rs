@@ -4,7 +4,7 @@
 use super::event::{Block, Comm, Commit, CommitStep, Handover, Kind};
 use super::format::{Field, Format, FormatError};
 use super::rwbs::Flags;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 
 /// An event that can be decoded.

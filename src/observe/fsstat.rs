@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::counter::advance;
-use crate::model::facts::{DevId, MountFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::MountFacts;
 use crate::model::traffic::{FsCount, Jbd2Count, XfsCount};
 use crate::sys::root::Root;
 use crate::target;

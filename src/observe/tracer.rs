@@ -16,7 +16,7 @@ use super::format::{Format, FormatError};
 use super::refused;
 pub use super::refused::NoTrace;
 use super::tracefs::{self, Unreadable};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::perf::{Group, Records, Tracepoint};
 use crate::sys::root::Root;
 

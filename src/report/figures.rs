@@ -2,7 +2,8 @@
 
 use crate::analyse::interval::Interval;
 use crate::analyse::quantile::is_known;
-use crate::model::record::{Cell, LatencyNs};
+use crate::model::histogram::LatencyNs;
+use crate::model::record::Cell;
 pub(super) use crate::model::units::show_percent as percent;
 use crate::model::units::{decimals, digits3};
 

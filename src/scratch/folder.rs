@@ -17,8 +17,7 @@ use crate::sys::root::Root;
 
 use super::file::ScratchFile;
 use super::held::{HeldFolder, try_lock};
-use super::leftover::{OWNER_FILE, PREFIX};
-use super::owner::Owner;
+use super::owner::{OWNER_FILE, Owner, PREFIX};
 
 /// Why there is no scratch file.
 #[derive(Debug, thiserror::Error)]

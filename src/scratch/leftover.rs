@@ -14,14 +14,10 @@ use nix::fcntl::OFlag;
 
 use super::folder::remedy;
 use super::held::{HeldFolder, Lock, try_lock};
-use super::owner::Owner;
+use super::owner::{OWNER_FILE, Owner, PREFIX};
 use crate::model::text::shell;
 use crate::sys::root::Root;
 
-/// What every scratch folder's name begins with.
-pub(super) const PREFIX: &str = ".syncprof-scratch-";
-/// The file in a scratch folder that says whose it is.
-pub(super) const OWNER_FILE: &str = "owner.json";
 /// An owner file is shorter than this.
 const MOST_OWNER_BYTES: u64 = 64 << 10;
 

@@ -13,6 +13,11 @@ use crate::sys::root::Root;
 /// Tells machines apart (machine-id(5)).
 const MACHINE_ID: &str = "/etc/machine-id";
 
+/// What every scratch folder's name begins with.
+pub(super) const PREFIX: &str = ".syncprof-scratch-";
+/// The file in a scratch folder that says whose it is.
+pub(super) const OWNER_FILE: &str = "owner.json";
+
 /// The process that a scratch folder belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {

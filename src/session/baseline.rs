@@ -7,7 +7,8 @@ use crate::model::record::{Baseline, BaselineKind, Cell, Target, TargetKind};
 use crate::model::units::show_bytes;
 use crate::plan::{self, TargetPlan};
 
-use super::survey::{Survey, Wish};
+use super::request::RunRequest;
+use super::survey::Survey;
 
 /// The `id` of a device that was named.
 pub(super) const DEVICE: &str = "raw";
@@ -26,18 +27,18 @@ impl Survey {
         directory: &Target,
         mount: &MountFacts,
         file_cells: &[CellSpec],
-        wish: &Wish,
+        request: &RunRequest,
     ) -> Baseline {
         let direct: Vec<CellSpec> = file_cells
             .iter()
             .filter(|spec| spec.axes.direct)
             .cloned()
             .collect();
-        let (kind, plan, compared) = if wish.device.is_some() {
+        let (kind, plan, compared) = if request.device.is_some() {
             let stack = self.permit.as_ref().map_or(&[][..], Permit::facts);
             (
                 BaselineKind::Device,
-                device_plan(DEVICE, stack, wish.overwrite),
+                device_plan(DEVICE, stack, request.overwrite),
                 file_cells,
             )
         } else if mount.block_device.is_none() || directory.stack.is_empty() {

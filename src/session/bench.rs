@@ -12,7 +12,7 @@ use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use crate::engine::{self, Crew, Data, EngineError, Lane, Limits, To};
 use crate::guard::{Lookout, Refusal, WriteGrant};
 use crate::model::cell::{CellSpec, EngineKind, FileState, Method, Payload, Role};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::record::{Handed, Level, Note, Record, Slice};
 use crate::model::sample::Sample;
 use crate::observe::tracer::Tracer;
@@ -30,9 +30,10 @@ use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
 use super::place::{Place, Target};
 use super::remedy::remedy;
-use super::rounds::{Ask, Outcome, SliceError, Slicer};
+use super::request::SetupError;
+use super::rounds::Slicer;
 use super::settings;
-use super::survey::SetupError;
+use super::slice::{Outcome, SliceError, SliceParams};
 use super::tally::{Observed, Tally};
 use super::traced::{self, Recorder, TracedSlice, Tracing};
 
@@ -107,7 +108,7 @@ impl<'a> Bench<'a> {
     fn drive(
         &mut self,
         index: usize,
-        ask: &Ask,
+        ask: &SliceParams,
         tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
         if self.cells[index].spec.role == Role::File {
@@ -136,7 +137,7 @@ impl<'a> Bench<'a> {
     fn drive_raw(
         &mut self,
         index: usize,
-        ask: &Ask,
+        ask: &SliceParams,
         tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
         let Plan {
@@ -154,7 +155,7 @@ impl<'a> Bench<'a> {
         &mut self,
         index: usize,
         flags: OFlag,
-        ask: &Ask,
+        ask: &SliceParams,
         tracer: Option<Tracer>,
         first: u64,
     ) -> Result<Driven, SliceError> {
@@ -182,7 +183,7 @@ impl<'a> Bench<'a> {
     fn drive_files(
         &mut self,
         index: usize,
-        ask: &Ask,
+        ask: &SliceParams,
         tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
         let (mut driver, plan, target) = self.driver(index, ask, tracer);
@@ -241,7 +242,7 @@ impl<'a> Bench<'a> {
     fn driver(
         &mut self,
         index: usize,
-        ask: &Ask,
+        ask: &SliceParams,
         tracer: Option<Tracer>,
     ) -> (Driver<'_>, &Plan, &Target) {
         let plan = &self.cells[index];
@@ -282,7 +283,7 @@ impl Slicer for Bench<'_> {
         clock::monotonic_ns()
     }
 
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
+    fn slice(&mut self, index: usize, ask: &SliceParams) -> Result<Outcome, SliceError> {
         if ask.count_handed {
             // Only threads that begin from now on are counted in.
             self.crew = Crew::default();
@@ -329,7 +330,11 @@ impl Slicer for Bench<'_> {
         target::temperature_c(self.root, device?)
     }
 
-    fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
+    fn traced(
+        &mut self,
+        index: usize,
+        ask: &SliceParams,
+    ) -> Result<Option<TracedSlice>, SliceError> {
         let target = &self.targets[self.cells[index].target];
         let engine = self.cells[index].spec.axes.engine;
         let devices = &self.traced_devices;

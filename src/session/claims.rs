@@ -15,7 +15,8 @@ use crate::plan::{self, Matrix, Settings, Sizes, TargetPlan};
 use crate::sys::root::Root;
 
 use super::baseline::{DEVICE, device_plan};
-use super::survey::{SetupError, Survey, Wish};
+use super::request::{RunRequest, SetupError};
+use super::survey::Survey;
 
 /// The queue depth of a rate whose claim leaves it unsaid: deep enough for the channels of a drive.
 const RATE_DEPTH: u32 = 32;
@@ -56,27 +57,27 @@ pub struct Trials {
 
 /// Claims the device and plans the cells of each claim. No cell is left where no claim is about the
 /// drive.
-pub fn survey_claims(root: &Root, wish: Trials) -> Result<Survey, SetupError> {
-    let mut plain = Wish {
+pub fn survey_claims(root: &Root, request: Trials) -> Result<Survey, SetupError> {
+    let mut plain = RunRequest {
         verb: "validate",
-        command: wish.command.clone(),
+        command: request.command.clone(),
         directories: Vec::new(),
         all: false,
         device: None,
-        overwrite: wish.overwrite,
+        overwrite: request.overwrite,
         compare: false,
         fallback: false,
         also: Vec::new(),
         durability: None,
-        settings: wish.settings.clone(),
-        seed: wish.seed,
+        settings: request.settings.clone(),
+        seed: request.seed,
     };
     let mut survey = Survey::begin(root, &mut plain)?;
-    survey.claim_device(root, &wish.device)?;
+    survey.claim_device(root, &request.device)?;
     let stack = survey.ask_drives(root);
     let mut trials = Vec::new();
-    for claim in &wish.claims.claims {
-        let trial = match trial(&mut survey, &wish, claim, &stack) {
+    for claim in &request.claims.claims {
+        let trial = match trial(&mut survey, &request, claim, &stack) {
             Ok(trial) => trial,
             Err(why) => Trial {
                 not_run: Some(why),
@@ -86,12 +87,12 @@ pub fn survey_claims(root: &Root, wish: Trials) -> Result<Survey, SetupError> {
         trials.push(trial);
     }
     let wants_fill = survey.record.cells.iter().any(|cell| is_steady(&cell.spec));
-    if wants_fill && wish.fill {
-        survey.fill = Some(fill_cell(&wish, &stack)?);
+    if wants_fill && request.fill {
+        survey.fill = Some(fill_cell(&request, &stack)?);
     }
     survey.record.validation = Some(Validation {
-        claims: wish.claims,
-        as_if: wish.as_if,
+        claims: request.claims,
+        as_if: request.as_if,
         purged: false,
         trials,
     });
@@ -102,34 +103,34 @@ pub fn survey_claims(root: &Root, wish: Trials) -> Result<Survey, SetupError> {
 /// be run.
 fn trial(
     survey: &mut Survey,
-    wish: &Trials,
+    request: &Trials,
     claim: &Claim,
     stack: &[DeviceFacts],
 ) -> Result<Trial, String> {
     let conditions = &claim.conditions;
     let state = conditions.state;
-    let is_fresh = state == Some(DriveState::Fresh) && !wish.purge;
-    if !wish.as_if && (!drive_differs(&wish.claims, claim, stack).is_empty() || is_fresh) {
+    let is_fresh = state == Some(DriveState::Fresh) && !request.purge;
+    if !request.as_if && (!drive_differs(&request.claims, claim, stack).is_empty() || is_fresh) {
         return Ok(Trial::default());
     }
     let is_steady = state == Some(DriveState::Steady);
-    if is_steady && !wish.overwrite && !wish.as_if {
+    if is_steady && !request.overwrite && !request.as_if {
         return Err(
             "it is about a steady drive, and the writes that make it steady destroy what it holds; \
              allow them with --overwrite"
                 .to_owned(),
         );
     }
-    let target = device_plan(DEVICE, stack, wish.overwrite);
-    let span_bytes = span(wish, conditions, &target, stack)?;
+    let target = device_plan(DEVICE, stack, request.overwrite);
+    let span_bytes = span(request, conditions, &target, stack)?;
     let mut specs = Vec::new();
     let method = conditions.method.unwrap_or(Method::None);
     let durable = (method == Method::None).then_some(Method::ODsync);
     for method in [Some(method), durable].into_iter().flatten() {
-        let matrix = matrix(wish, claim, method, span_bytes);
+        let matrix = matrix(request, claim, method, span_bytes);
         let planned = plan::cells(&matrix, &target).map_err(|error| error.to_string())?;
         for mut spec in planned {
-            if is_steady && wish.overwrite {
+            if is_steady && request.overwrite {
                 spec.id += STEADY;
             }
             specs.push(add(survey, spec));
@@ -186,14 +187,14 @@ fn add(survey: &mut Survey, mut spec: CellSpec) -> String {
 
 /// The claim's span, or all that may be written where it leaves it unsaid.
 fn span(
-    wish: &Trials,
+    request: &Trials,
     conditions: &Conditions,
     target: &TargetPlan,
     stack: &[DeviceFacts],
 ) -> Result<u64, String> {
     let most_bytes = target.span_limit_bytes;
     let device_bytes = stack.first().map_or(0, |device| device.size_bytes);
-    let wanted_bytes = match (wish.span_bytes, conditions.span, conditions.state) {
+    let wanted_bytes = match (request.span_bytes, conditions.span, conditions.state) {
         (Some(bytes), _, _) | (None, Some(Span::Bytes(bytes)), _) => bytes,
         (None, Some(Span::Whole), _) => device_bytes,
         (None, None, _) => most_bytes,
@@ -205,7 +206,7 @@ fn span(
             show_amount(device_bytes)
         ));
     }
-    if wanted_bytes > most_bytes && !wish.as_if {
+    if wanted_bytes > most_bytes && !request.as_if {
         return Err(format!(
             "its span of {} is more than the {} that can be kept and written back; allow writing \
              other bytes with --overwrite",
@@ -216,7 +217,7 @@ fn span(
     Ok(wanted_bytes.min(most_bytes))
 }
 
-fn matrix(wish: &Trials, claim: &Claim, method: Method, span_bytes: u64) -> Matrix {
+fn matrix(request: &Trials, claim: &Claim, method: Method, span_bytes: u64) -> Matrix {
     let conditions = &claim.conditions;
     let figure = claim.bound.map(|bound| bound.figure);
     let size_bytes = conditions.size_bytes.unwrap_or(match figure {
@@ -229,7 +230,7 @@ fn matrix(wish: &Trials, claim: &Claim, method: Method, span_bytes: u64) -> Matr
         _ => 1,
     });
     let direct = conditions.direct.unwrap_or(true);
-    let depth = wish.queue_depth.unwrap_or(depth);
+    let depth = request.queue_depth.unwrap_or(depth);
     // io_uring hands buffered writes to worker threads, whose microseconds are not the drive's.
     let waits = !direct && depth == 1 && matches!(method, Method::Fdatasync | Method::Fsync);
     Matrix {
@@ -252,13 +253,13 @@ fn matrix(wish: &Trials, claim: &Claim, method: Method, span_bytes: u64) -> Matr
 }
 
 /// The cell that writes the whole device, or the span that was asked for, in order.
-fn fill_cell(wish: &Trials, stack: &[DeviceFacts]) -> Result<CellSpec, SetupError> {
+fn fill_cell(request: &Trials, stack: &[DeviceFacts]) -> Result<CellSpec, SetupError> {
     let target = device_plan(DEVICE, stack, true);
     let matrix = Matrix {
         sizes: Sizes::Given(vec![FILL_SIZE_BYTES]),
         methods: vec![Method::None],
         queue_depths: vec![RATE_DEPTH],
-        span_bytes: Some(wish.span_bytes.unwrap_or(target.span_limit_bytes)),
+        span_bytes: Some(request.span_bytes.unwrap_or(target.span_limit_bytes)),
         ..Matrix::default()
     };
     let cells = plan::cells(&matrix, &target).map_err(|error| {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::model::facts::{DevId, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::DeviceKind;
 use crate::model::record::{Level, Note, Record, Target};
 use crate::observe::blockstat;
 use crate::observe::fsstat::FsStat;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::record::Record;
 use crate::model::traffic::{BlockStat, DeviceTraffic};
 use crate::observe::blockstat;

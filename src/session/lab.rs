@@ -4,13 +4,14 @@ use crate::model::record::{Ended, Record, Target, TargetKind};
 use crate::model::variant::{Lab, Variant};
 use crate::sys::root::Root;
 
-use super::survey::{Wish, empty_record};
+use super::request::RunRequest;
+use super::targets::empty_record;
 
 /// The record of a lab before anything is built.
-pub fn lab_record(root: &Root, wish: &Wish, lab: Lab) -> Record {
+pub fn lab_record(root: &Root, request: &RunRequest, lab: Lab) -> Record {
     Record {
         lab: Some(lab),
-        ..empty_record(root, wish, Vec::new())
+        ..empty_record(root, request, Vec::new())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::units::{show_amount, show_ns};
 use crate::plan::{Matrix, Settings, Sizes};
 use crate::sys::limits;
 
-use super::survey::SetupError;
+use super::request::SetupError;
 
 /// Descriptors that a run has open beside those of its jobs.
 const OPEN_FILES: u64 = 48;

@@ -3,7 +3,7 @@
 
 use crate::model::sample::Sample;
 
-use super::rounds::Ask;
+use super::slice::SliceParams;
 
 /// What a slice may still do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Left {
 
 impl Left {
     /// All that a slice is asked for.
-    pub(super) fn of(ask: &Ask) -> Left {
+    pub(super) fn of(ask: &SliceParams) -> Left {
         Left {
             time_ns: ask.time_ns,
             min_ops: ask.min_ops,

@@ -3,7 +3,7 @@
 use nix::fcntl::OFlag;
 
 use crate::guard::{GrantedFd, Refusal, WriteGrant};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::observe::attribute::Scope;
 use crate::scratch::Scratch;
 

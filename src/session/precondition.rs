@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 
 use crate::model::claims::{Point, Series, SteadyRound};
 
-use super::rounds::{Ask, HARD_NS, Outcome, SliceError, Slicer};
+use super::rounds::{HARD_NS, Slicer};
+use super::slice::{Outcome, SliceError, SliceParams};
 
 /// The drive counts as not steady after so many rounds (PTS 2.0.2, 2.1.24).
 pub const MAX_ROUNDS: usize = 25;
@@ -129,7 +130,7 @@ fn stretch(
     time_ns: u64,
     max_ops: u64,
 ) -> Result<(Point, Histogram<u64>), Failure> {
-    let ask = Ask {
+    let ask = SliceParams {
         seed,
         time_ns,
         min_ops: 1,

@@ -5,9 +5,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use crate::fs::{DirectWrites, Filesystem};
 use crate::guard;
@@ -15,28 +12,18 @@ use crate::model::cell::{CellSpec, FileState};
 use crate::model::facts::MountFacts;
 use crate::model::record::{self, BaselineKind, Buffered, Record, Target};
 use crate::observe::cached::inserts;
-use crate::scratch::{Scratch, ScratchError, ScratchFile};
+use crate::scratch::{Scratch, ScratchFile};
 use crate::sys::ioctl;
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
 use super::baseline::{DEVICE, no_baseline};
 use super::lanes::cell_files;
+use super::patience::{ends_in_time, silent};
 use super::place::Place;
+use super::request::SetupError;
 use super::room::file_sets;
-use super::survey::{SetupError, Survey};
-
-/// Where every filesystem is measured, each gets so long to show that it can be.
-const ANSWER: Duration = Duration::from_secs(4);
-
-impl From<ScratchError> for SetupError {
-    fn from(error: ScratchError) -> SetupError {
-        match error {
-            ScratchError::Interrupted => SetupError::Interrupted,
-            other => SetupError::Cannot(other.to_string()),
-        }
-    }
-}
+use super::survey::Survey;
 
 /// Takes the grants and lays out the scratch files of a survey: the record, with what can't be
 /// measured taken out and told, and a place for each target that has cells. `confirmation` is what
@@ -80,25 +67,6 @@ pub fn prepare(
         ));
     }
     Ok((survey.record, places))
-}
-
-pub(super) fn silent(mount_point: &str) -> String {
-    format!(
-        "{mount_point} is left out: it did not answer in {} s, so its device may hang; see \
-         the kernel's log",
-        ANSWER.as_secs()
-    )
-}
-
-/// Whether `work` comes to an end in time. Tried in a thread that nobody waits for: on a device that hangs, it
-/// sleeps in the kernel for good, and the other filesystems are to be measured all the same.
-pub(super) fn ends_in_time(work: impl FnOnce() + Send + 'static) -> bool {
-    let (answer, answered) = mpsc::channel();
-    let tried = thread::Builder::new().spawn(move || {
-        work();
-        let _ = answer.send(());
-    });
-    tried.is_err() || answered.recv_timeout(ANSWER) != Err(RecvTimeoutError::Timeout)
 }
 
 /// Whether a folder can be made and synced in a directory in time. What fails otherwise, the preparation

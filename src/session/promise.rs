@@ -16,7 +16,7 @@ use crate::target;
 use crate::witness::{PeerError, Reports};
 use crate::workload::stamp::{self, Stamp};
 
-use super::survey::SetupError;
+use super::request::SetupError;
 
 /// The most reports that may be unanswered: what a cut leaves unpromised.
 const WINDOW: u64 = 64;

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::model::cell::{CellSpec, Role};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::limits;
 use crate::sys::root::Root;
 use crate::target;

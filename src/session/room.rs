@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::{DirectUnit, Filesystem};
 use crate::model::cell::{CellSpec, FileState, Role};
-use crate::model::facts::{DevId, DeviceFacts, MountFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, MountFacts};
 use crate::model::units::show_amount;
 use crate::plan::{Sizes, TargetPlan};
 use crate::sys::root::Root;
 use crate::target;
 
 use super::lanes::file_bytes;
-use super::survey::{SetupError, Wish};
+use super::request::{RunRequest, SetupError};
 
 /// A span smaller than this is not worth measuring.
 const LEAST_SPAN_BYTES: u64 = 64 << 10;
@@ -117,18 +118,22 @@ pub(super) struct Room {
 
 impl Room {
     /// The room for what is wished for.
-    pub(super) fn of(share: Share, wish: &Wish) -> Room {
-        let matrix = &wish.settings.matrix;
+    pub(super) fn of(share: Share, request: &RunRequest) -> Room {
+        let matrix = &request.settings.matrix;
         // One set for each state and number of jobs; a baseline writes files that stay.
         let states = matrix.file_states.len();
-        let for_baseline = wish.compare && !matrix.file_states.contains(&FileState::Overwrite);
+        let for_baseline = request.compare && !matrix.file_states.contains(&FileState::Overwrite);
         let sets = ((states + usize::from(for_baseline)) * matrix.jobs.len()).max(1) as u64;
         Room { share, sets }
     }
 
     /// Refuses what can't fit, before cells are planned.
-    pub(super) fn check_wish(&self, directory: &Path, wish: &Wish) -> Result<(), SetupError> {
-        let matrix = &wish.settings.matrix;
+    pub(super) fn check_wish(
+        &self,
+        directory: &Path,
+        request: &RunRequest,
+    ) -> Result<(), SetupError> {
+        let matrix = &request.settings.matrix;
         let jobs = u64::from(matrix.jobs.iter().copied().max().unwrap_or(1));
         let largest_bytes = match &matrix.sizes {
             Sizes::Given(sizes) => sizes.iter().copied().max().unwrap_or(0),

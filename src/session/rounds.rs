@@ -5,57 +5,15 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::model::cell::Axes;
+use crate::model::histogram::LatencyNs;
 use crate::model::histogram::encode;
-use crate::model::record::{Ended, Handed, LatencyNs, Level, Note, Record, Slice};
+use crate::model::record::{Ended, Level, Note, Record, Slice};
 use crate::model::sample::latency_histogram;
 use crate::model::units::show_ns;
 
-use super::survey::or_in_use;
+use super::request::or_in_use;
+use super::slice::{Outcome, SliceError, SliceParams};
 use super::traced::{self, Kept, TracedSlice};
-
-/// What a slice is asked to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask {
-    /// Decides the slice's first block, its random offsets and its payload. Cells that are compared
-    /// get the same in the same round, so they write the same blocks.
-    pub seed: u64,
-    /// Issue no more after this time, if `min_ops` are done.
-    pub time_ns: u64,
-    /// Go on past `time_ns` until this many are done.
-    pub min_ops: u64,
-    /// Issue no more after this time in any case.
-    pub hard_ns: u64,
-    /// Issue no more than this many, in each pass.
-    pub max_ops: u64,
-    /// Count the requests that io_uring hands to worker threads, which slows the writes.
-    pub count_handed: bool,
-    /// At a device, begin where the cell's last slice ended, and not where `seed` says.
-    pub goes_on: bool,
-}
-
-/// What a slice gave: the record's slice but for its place in the run, and its latencies.
-#[derive(Debug)]
-pub struct Outcome {
-    /// `round`, `position`, `started_ns` and `histogram_v2` are filled in here.
-    pub slice: Slice,
-    /// The latencies.
-    pub histogram: Histogram<u64>,
-    /// What io_uring handed to worker threads, if that was counted.
-    pub handed: Option<Handed>,
-    /// The first error of its operations. The cell is not measured again.
-    pub failed: Option<String>,
-    /// What the reader should know of it.
-    pub notes: Vec<Note>,
-}
-
-/// Why a slice gave nothing.
-#[derive(Debug)]
-pub enum SliceError {
-    /// The cell can't be measured: why. The others go on.
-    Cell(String),
-    /// The run can't go on.
-    Fatal(anyhow::Error),
-}
 
 /// Runs slices of cells. The real one is [`super::Bench`]; tests have one whose truth is known.
 pub trait Slicer {
@@ -63,7 +21,7 @@ pub trait Slicer {
     fn now_ns(&self) -> u64;
 
     /// Runs the cell at `index` of the record once.
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError>;
+    fn slice(&mut self, index: usize, ask: &SliceParams) -> Result<Outcome, SliceError>;
 
     /// The temperature of the drive that the cell at `index` writes; none where none is told.
     fn temperature_c(&self, _index: usize) -> Option<f64> {
@@ -71,7 +29,11 @@ pub trait Slicer {
     }
 
     /// Runs the cell at `index` once with the kernel's events recorded; none where they aren't.
-    fn traced(&mut self, _index: usize, _ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
+    fn traced(
+        &mut self,
+        _index: usize,
+        _ask: &SliceParams,
+    ) -> Result<Option<TracedSlice>, SliceError> {
         Ok(None)
     }
 
@@ -259,7 +221,7 @@ impl Rounds<'_> {
     /// pay for what later ones find done, and how long an operation takes decides how long slices
     /// are. What io_uring hands to worker threads is counted here, where its cost does no harm.
     fn warm_up(&mut self) -> anyhow::Result<()> {
-        let ask = Ask {
+        let ask = SliceParams {
             seed: self.random.u64(..),
             time_ns: LEAST_NS,
             min_ops: 1,
@@ -291,7 +253,7 @@ impl Rounds<'_> {
             }
             let places = places(&self.record.cells[index].spec.axes);
             let time_ns = slice_ns(self.known[index], places, share_ns);
-            let ask = Ask {
+            let ask = SliceParams {
                 seed,
                 time_ns,
                 min_ops: 1,
@@ -329,7 +291,7 @@ impl Rounds<'_> {
             if self.hooks.interrupted() {
                 break;
             }
-            let ask = Ask {
+            let ask = SliceParams {
                 seed,
                 time_ns: TRACED_NS,
                 min_ops: SLICE_OPS,
@@ -384,7 +346,7 @@ impl Rounds<'_> {
         &mut self,
         round: Option<u32>,
         cell: usize,
-        ask: &Ask,
+        ask: &SliceParams,
     ) -> anyhow::Result<Option<(u64, Outcome)>> {
         self.slicer.look(false)?;
         let started_ns = self.tell(round, cell);

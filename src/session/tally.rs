@@ -1,7 +1,7 @@
 //! What the kernel counted while the engine ran: read right before and right after each pass, so that
 //! what is prepared between passes doesn't count.
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::sample::JobUse;
 use crate::model::traffic::{BlockStat, DeviceTraffic, FsCount, NeighbourTraffic, ProcessCount};
 use crate::observe::fsstat::{FsReading, FsStat};

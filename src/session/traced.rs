@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::fs::Filesystem;
 use crate::model::cell::{CellSpec, FileState};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::record::{Handed, Level, Note, Record, Target};
 use crate::model::sample::{OpTime, Sample};
 use crate::model::trace::{Class, ClassTraffic, Traced};
@@ -19,7 +20,7 @@ use crate::sys::fiemap;
 use crate::sys::root::Root;
 use crate::target;
 
-use super::rounds::SliceError;
+use super::slice::SliceError;
 use super::tally::Tally;
 
 /// Writes of a traced slice, at most: enough for a p99 over a few slices, and few enough to keep.

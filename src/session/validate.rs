@@ -6,8 +6,9 @@ use crate::model::record::{Cell, Ended, Note, Record};
 
 use super::claims::is_steady;
 use super::precondition::{self, Failure, MAX_ROUNDS, Stage};
-use super::rounds::{self, Ask, Hooks, Outcome, Pace, Progress, SliceError, Slicer};
-use super::survey::or_in_use;
+use super::request::or_in_use;
+use super::rounds::{self, Hooks, Pace, Progress, Slicer};
+use super::slice::{Outcome, SliceError, SliceParams};
 use super::traced::TracedSlice;
 
 /// How to try claims.
@@ -256,8 +257,8 @@ impl Slicer for Part<'_> {
         self.slicer.now_ns()
     }
 
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
-        let ask = Ask {
+    fn slice(&mut self, index: usize, ask: &SliceParams) -> Result<Outcome, SliceError> {
+        let ask = SliceParams {
             goes_on: self.goes_on,
             ..*ask
         };
@@ -268,7 +269,11 @@ impl Slicer for Part<'_> {
         self.slicer.temperature_c(self.cells[index])
     }
 
-    fn traced(&mut self, index: usize, ask: &Ask) -> Result<Option<TracedSlice>, SliceError> {
+    fn traced(
+        &mut self,
+        index: usize,
+        ask: &SliceParams,
+    ) -> Result<Option<TracedSlice>, SliceError> {
         self.slicer.traced(self.cells[index], ask)
     }
 

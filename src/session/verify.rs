@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::model::devid::DevId;
 use crate::model::durability::Checked;
-use crate::model::facts::DevId;
 use crate::model::record::{Level, Note, Record};
 use crate::sys::buffer::Aligned;
 use crate::sys::root::Root;
@@ -15,7 +15,8 @@ use crate::witness::{Comparer, Found, Peer};
 
 use super::baseline::{DEVICE, device_target};
 use super::promise::{boot_id, key};
-use super::survey::{SetupError, Wish, empty_record};
+use super::request::{RunRequest, SetupError};
+use super::targets::empty_record;
 
 /// A device is read in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
@@ -25,7 +26,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// of it.
 pub fn verify(
     root: &Root,
-    wish: Wish,
+    request: RunRequest,
     path: &Path,
     address: &str,
     id: Option<String>,
@@ -69,7 +70,7 @@ pub fn verify(
             text: format!("{error}; it does not count this comparison: make it again once the witness is there"),
         }),
     }
-    let mut record = empty_record(root, &wish, notes);
+    let mut record = empty_record(root, &request, notes);
     record.durability.get_or_insert_default().checked = Some(checked);
     let mut target = device_target(DEVICE, path.display().to_string(), stack);
     target::ask_drives(root, &mut target.stack);

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 
 /// `_IOWR(0xfd, 12, struct dm_ioctl)`.
 const DM_TABLE_STATUS: libc::Ioctl = 0xC138_FD0C;

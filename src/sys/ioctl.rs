@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 
 // include/uapi/linux/fs.h
 const BLKROGET: libc::Ioctl = 0x125E;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use super::stack::stack;
 use super::sysfs::{dev_of, names};
 use crate::fs::Filesystem;
-use crate::model::facts::{DevId, FsDevice, Holds, MountFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::{FsDevice, Holds, MountFacts};
 use crate::sys::root::Root;
 
 /// Every device of the filesystem but the one that it is mounted from, each with the devices below it.

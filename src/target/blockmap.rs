@@ -6,7 +6,7 @@ use super::dm::{self, Control};
 use super::graph::{ALL, Graph, Map, Node};
 use super::snapshot::{BlockDevice, Snapshot};
 use super::sysfs::{dev_of, names, text, value};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 

@@ -6,7 +6,8 @@ use super::identity::{self, Identity};
 use super::images::Images;
 use super::loops;
 use super::sysfs::{dev_of, device_dir, disk_dir, flag, is_partition, name_of, names, text, value};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use super::graph::{ALL, Map, Node};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::devmapper::{self, DmTarget};
 use crate::sys::root::Root;

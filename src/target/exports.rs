@@ -11,7 +11,7 @@ use super::images::Images;
 use super::loops::FileId;
 use super::snapshot::device_at;
 use super::sysfs::{flag, names, text};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::root::Root;
 
 /// What is exported, and as what.

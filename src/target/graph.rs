@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::loops::FileId;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 
 /// What holds bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use super::loops::FileId;
 use super::mountinfo::{self, MountLine};
 use super::sysfs::device_dir;
 use crate::fs::{Files, Filesystem};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::root::Root;
 
 /// Overlays on overlays.

@@ -9,7 +9,8 @@ use super::beside::named;
 use super::stack::device_node;
 use super::sysfs::{dev_of, device_dir, name_of, names};
 use crate::fs::{Filesystem, Journal};
-use crate::model::facts::{DevId, JournalFacts, MountFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::{JournalFacts, MountFacts};
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::mountinfo;
 use super::sysfs::text;
-use crate::model::facts::{DevId, Limit};
+use crate::model::devid::DevId;
+use crate::model::facts::Limit;
 use crate::sys::root::Root;
 
 /// The limits on writes and on processor time in the control groups of this process

@@ -8,7 +8,7 @@ use super::graph::Node;
 use super::images::Images;
 use super::stack::device_node;
 use super::sysfs::{text, value};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::ioctl;
 use crate::sys::root::Root;
 

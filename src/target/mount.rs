@@ -13,7 +13,8 @@ use super::journal;
 use super::mountinfo::{self, MountLine};
 use super::sysfs::device_dir;
 use crate::fs::Filesystem;
-use crate::model::facts::{DevId, MountFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::MountFacts;
 use crate::sys::root::Root;
 
 /// Every mount that this process sees, with the facts that mountinfo holds. Sizes and journals are

@@ -1,6 +1,6 @@
 //! The format of /proc/PID/mountinfo (proc_pid_mountinfo(5)).
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 
 /// One line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]

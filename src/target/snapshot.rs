@@ -13,7 +13,7 @@ use super::mount::block_device;
 use super::mountinfo::{self, unescape};
 use super::sysfs::{dev_of, disk_dir, is_partition, names, text, value};
 use super::usage::By;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::process::share_descriptors;
 use crate::sys::root::Root;

@@ -13,7 +13,7 @@ use super::dm::{self, Control};
 use super::graph::{Node, Piece};
 use super::snapshot::{LoopUse, Snapshot};
 use super::sysfs::text;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::devmapper::DmTarget;
 use crate::sys::fiemap;

@@ -13,7 +13,8 @@ use super::snapshot::Snapshot;
 use super::sysfs::{
     dev_of, device_dir, disk_dir, is_partition, name_of, names, partitions, text, value,
 };
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 

@@ -8,7 +8,8 @@ use super::dm::Control;
 use super::mount::mounts;
 use super::stack::stack;
 use super::sysfs::{device_dir, flag, text, value};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::sys::process::answers;
 use crate::sys::root::Root;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::root::Root;
 
 /// The text of a file without the blanks around it; none if it is absent, unreadable or blank.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::sysfs::{device_dir, disk_dir, names, value};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::sys::root::Root;
 
 /// Where a drive's hwmon directories may be, from its disk's: at the NVMe controller or, on older

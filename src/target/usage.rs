@@ -8,7 +8,7 @@ use super::blockmap;
 use super::graph::{Graph, Node, Piece, meeting};
 use super::snapshot::{BlockDevice, Snapshot};
 use super::sysfs::{device_dir, name_of, text};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::root::Root;
 

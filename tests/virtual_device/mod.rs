@@ -10,7 +10,7 @@ use syncprof::model::facts::{DeviceFacts, Host};
 use syncprof::model::record::{
     Baseline, Cell, Record, Run, SCHEMA, Slice, Target, TargetKind, Tool,
 };
-use syncprof::session::{Ask, Outcome, Pace, SliceError, Slicer};
+use syncprof::session::{Outcome, Pace, SliceError, SliceParams, Slicer};
 
 /// Cells whose latencies are drawn from known distributions, and drift together.
 pub struct Known {
@@ -26,7 +26,7 @@ impl Slicer for Known {
         self.now_ns
     }
 
-    fn slice(&mut self, index: usize, ask: &Ask) -> Result<Outcome, SliceError> {
+    fn slice(&mut self, index: usize, ask: &SliceParams) -> Result<Outcome, SliceError> {
         let lane = Lane {
             to: To::Nothing,
             offsets: &[0],

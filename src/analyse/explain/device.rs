@@ -1,7 +1,8 @@
 //! What the device, the block layer and io_uring do with a write.
 
 use crate::model::cell::{EngineKind, FileState, Method, Role};
-use crate::model::facts::{DevId, DeviceFacts, Holds};
+use crate::model::devid::DevId;
+use crate::model::facts::{DeviceFacts, Holds};
 use crate::model::record::{Cell, Handed, Slice, Target};
 use crate::model::trace::{Class, Phase, Traced};
 use crate::model::units::{SECTOR_BYTES, digits3, show_amount, show_ns, show_percent};

@@ -1,6 +1,6 @@
 //! Who else used the disk or the filesystem meanwhile.
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::record::Cell;
 use crate::model::trace::Class;
 use crate::model::units::{digits3, show_amount, show_ns, show_percent};

@@ -4,7 +4,8 @@ mod counted;
 
 use super::{Explanation, Kind, explanations};
 use crate::model::cell::FileState;
-use crate::model::facts::{DevId, JournalFacts};
+use crate::model::devid::DevId;
+use crate::model::facts::JournalFacts;
 use crate::model::fixture::{Builder, DISK, PerWrite};
 use crate::model::record::{BaselineKind, Handed, Record};
 use crate::model::trace::{Class, ClassTraffic, Traced};

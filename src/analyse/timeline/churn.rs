@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyse::interval::Interval;
 use crate::analyse::ratio::{Work, ratio};
 use crate::model::cell::WorkloadKind;
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::record::Record;
 use crate::model::timeline::Timeline;
 use crate::model::traffic::DeviceTraffic;

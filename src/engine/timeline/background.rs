@@ -16,7 +16,7 @@ use crate::workload::dirty::{Dirty, due_ns, runs};
 use crate::workload::payload::Filler;
 
 use super::conduct::{Course, Stage};
-use super::counted::Failure;
+use super::failure::Failure;
 
 /// A data file, and what happens to it.
 #[derive(Debug)]

@@ -17,7 +17,8 @@ use crate::sys::pwrite::pwritev2;
 use crate::workload::payload::Filler;
 
 use super::conduct::{Actor, Course, Stage, Tick, conduct};
-use super::counted::{Counted, Failure};
+use super::counted::Counted;
+use super::failure::Failure;
 use super::series::{Op, Series};
 
 /// The one name that all the files have.

@@ -11,7 +11,8 @@ use crate::workload::log::pieces;
 
 use super::background::{Background, Checkpointed, Dirtied};
 use super::conduct::{Actor, Course, Stage, Tick, conduct};
-use super::counted::{Counted, Failure};
+use super::counted::Counted;
+use super::failure::Failure;
 use super::group::Queue;
 use super::series::{Op, Series};
 use super::writer::{Sink, Write, with_writer};

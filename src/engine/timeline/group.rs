@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::workload::log::pieces;
 
-use super::counted::Failure;
+use super::failure::Failure;
 use super::writer::Write;
 
 /// Where clients leave their records and wait for them.

@@ -10,6 +10,7 @@ mod churn;
 mod commits;
 mod conduct;
 mod counted;
+mod failure;
 mod group;
 mod segments;
 mod series;

@@ -19,7 +19,8 @@ use crate::sys::clock::monotonic_ns;
 use crate::workload::log::Piece;
 
 use super::conduct::{Actor, Course, Stage, Tick, conduct};
-use super::counted::{Counted, Failure};
+use super::counted::Counted;
+use super::failure::Failure;
 use super::series::{Op, Series};
 use super::writer::{Sink, with_writer};
 

@@ -6,7 +6,7 @@ use crate::model::sample::{MAX_NS, MIN_NS, latency_histogram};
 use crate::sys::pulse;
 
 use super::conduct::Course;
-use super::counted::Failure;
+use super::failure::Failure;
 
 /// There is room for operations that end this long after the run's end; later ones count in the
 /// last interval.

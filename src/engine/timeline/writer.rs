@@ -14,7 +14,7 @@ use crate::sys::root::Root;
 use crate::workload::log::Piece;
 use crate::workload::payload::Filler;
 
-use super::counted::Failure;
+use super::failure::Failure;
 
 const WHAT: &str = "write a record";
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::event::Event;
 use crate::fs::{ALL, Filesystem};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::trace::{Class, ClassTraffic};
 use crate::model::units::SECTOR_BYTES;
 use pair::{By, Done};

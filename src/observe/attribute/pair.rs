@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::event::{Block, Comm, Event, Kind};
 use super::super::rwbs::{Flags, Op};
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 
 /// A write or flush request that the device completed.

@@ -57,7 +57,7 @@ impl Slicer for Device {
             .collect()
     }
 
-    fn slice(&mut self, _: usize, ask: &Ask) -> Result<Outcome, SliceError> {
+    fn slice(&mut self, _: usize, ask: &SliceParams) -> Result<Outcome, SliceError> {
         let number = self.slices;
         self.slices += 1;
         if self.fails == Some(number) {

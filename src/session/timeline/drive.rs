@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use nix::fcntl::OFlag;
@@ -12,12 +13,26 @@ use crate::engine::timeline::{
     Background, ChurnJob, Counted, Course, Log, Pace, SegmentsJob, Tick, churn, commits, segments,
 };
 use crate::guard::WriteGrant;
+use crate::model::cell::Payload;
 use crate::model::timeline::{Checkpoint, Segments, WalAppend, Workload};
 use crate::scratch::ScratchFile;
+use crate::sys::root::Root;
 
 use super::ground::{Ground, Grounds};
 use super::sides::Side;
-use super::stretch::Context;
+
+/// What a stretch needs to know of its run.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) root: &'a Root,
+    /// When the run began.
+    pub(super) begun_ns: u64,
+    pub(super) repetition: u32,
+    /// Of the payload and of random offsets.
+    pub(super) seed: u64,
+    pub(super) payload: Payload,
+    pub(super) stop: &'a AtomicBool,
+}
 
 /// One run of a side.
 pub(super) struct Drive<'a> {

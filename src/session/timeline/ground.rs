@@ -14,7 +14,8 @@ use crate::session::baseline::{DEVICE, no_baseline};
 use crate::session::counters::{self, Counters};
 use crate::session::place::Place;
 use crate::session::prepare::{cannot_open, direct_lost, take_device};
-use crate::session::survey::{SetupError, Survey};
+use crate::session::request::SetupError;
+use crate::session::survey::Survey;
 use crate::sys::root::Root;
 
 /// What a log's O_DIRECT is tried with.

@@ -6,15 +6,16 @@ use std::time::Duration;
 use crate::guard::Lookout;
 use crate::model::record::{Ended, Record};
 use crate::plan::WorkloadPlan;
-use crate::session::survey::{SetupError, or_in_use};
+use crate::session::request::{SetupError, or_in_use};
 use crate::session::{counters, drives, settings};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
+use super::drive::Context;
 use super::ground::{Ground, Grounds};
 use super::sides::{Side, name};
-use super::stretch::{Context, stretch};
+use super::stretch::stretch;
 
 /// What workloads tell while they run.
 pub trait Watch {

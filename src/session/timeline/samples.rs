@@ -1,6 +1,6 @@
 //! The kernel's counters at each interval's end.
 
-use crate::model::facts::DevId;
+use crate::model::devid::DevId;
 use crate::model::timeline::{CpuShare, DeviceShare, Interval};
 use crate::model::traffic::BlockStat;
 use crate::model::units::SECTOR_BYTES;

@@ -1,43 +1,27 @@
 //! One side running once, with what the kernel counted meanwhile.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use nix::unistd::syncfs;
 
 use crate::engine::timeline::{Counted, Course, Tick};
-use crate::model::cell::Payload;
+use crate::model::histogram::LatencyNs;
 use crate::model::histogram::encode;
-use crate::model::record::LatencyNs;
 use crate::model::sample::JobUse;
 use crate::model::timeline::{Latencies, Timeline};
 use crate::model::traffic::DeviceTraffic;
 use crate::session::counters::Counters;
 use crate::session::tally::{Observed, Reading, Tally};
 use crate::sys::clock::monotonic_ns;
-use crate::sys::root::Root;
 
-use super::drive::{Drive, drive};
+use super::drive::{Context, Drive, drive};
 use super::ground::{Ground, Grounds};
 use super::samples::Samples;
 use super::sides::Side;
 
 /// Width of the intervals.
 const INTERVAL_NS: u64 = 100_000_000;
-
-/// What a stretch needs to know of its run.
-#[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) root: &'a Root,
-    /// When the run began.
-    pub(super) begun_ns: u64,
-    pub(super) repetition: u32,
-    /// Of the payload and of random offsets.
-    pub(super) seed: u64,
-    pub(super) payload: Payload,
-    pub(super) stop: &'a AtomicBool,
-}
 
 /// Runs `side` of the workload of the directory at `at` once. Calls `told` at each interval's end
 /// with the time since the stretch's begin; the stretch ends once it says no.

@@ -9,8 +9,9 @@ use crate::model::timeline::{Checkpoint, Workload};
 use crate::model::units::{show_amount, show_bytes};
 use crate::plan::WorkloadPlan;
 use crate::session::baseline::{DEVICE, device_target, no_baseline};
+use crate::session::request::{RunRequest, SetupError};
 use crate::session::room::Share;
-use crate::session::survey::{SetupError, Survey, Wish};
+use crate::session::survey::Survey;
 use crate::sys::root::Root;
 use crate::target;
 
@@ -26,11 +27,11 @@ impl Survey {
         root: &Root,
         (id, directory): (&str, &Path),
         (mount, stack): (MountFacts, Vec<DeviceFacts>),
-        wish: &Wish,
+        request: &RunRequest,
         plan: &WorkloadPlan,
     ) -> Result<(), SetupError> {
         let workload = fitted(plan, directory, &self.shares.share(&mount))?;
-        check_raw(&workload, wish)?;
+        check_raw(&workload, request)?;
         self.shares.promise(&mount, needed_bytes(&workload));
         if let (Workload::Checkpoint(fitted), Workload::Checkpoint(asked)) =
             (&workload, &plan.workload)
@@ -56,8 +57,9 @@ impl Survey {
             baseline: None,
             variant: None,
         };
-        if wish.compare {
-            target.baseline = Some(self.workload_baseline(root, &target, &mount, &workload, wish));
+        if request.compare {
+            target.baseline =
+                Some(self.workload_baseline(root, &target, &mount, &workload, request));
         }
         self.record.targets.push(target);
         self.workloads.push((id.to_owned(), workload));
@@ -71,7 +73,7 @@ impl Survey {
         directory: &Target,
         mount: &MountFacts,
         workload: &Workload,
-        wish: &Wish,
+        request: &RunRequest,
     ) -> Baseline {
         if matches!(workload, Workload::Churn(_)) {
             return no_baseline(
@@ -85,7 +87,7 @@ impl Survey {
                 "use `syncprof file`".to_owned(),
             );
         }
-        if wish.device.is_some() {
+        if request.device.is_some() {
             return baseline(BaselineKind::Device, DEVICE.to_owned());
         }
         if mount.block_device.is_none() || directory.stack.is_empty() {
@@ -101,9 +103,9 @@ impl Survey {
 }
 
 /// What is there on a device can't be written in groups: each record has its own place and bytes.
-fn check_raw(workload: &Workload, wish: &Wish) -> Result<(), SetupError> {
+fn check_raw(workload: &Workload, request: &RunRequest) -> Result<(), SetupError> {
     let is_grouped = matches!(workload, Workload::Checkpoint(shape) if shape.group_commit);
-    if is_grouped && wish.device.is_some() && !wish.overwrite {
+    if is_grouped && request.device.is_some() && !request.overwrite {
         return Err(SetupError::Usage(
             "--group-commit with --raw needs --overwrite: without it, the device's own bytes are \
              written back, record by record"

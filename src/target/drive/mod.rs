@@ -11,8 +11,9 @@ use std::path::Path;
 
 use super::stack::device_node;
 use super::sysfs::{device_dir, disk_dir, name_of, names};
+use crate::model::devid::DevId;
 use crate::model::drive::{DriveFacts, Health};
-use crate::model::facts::{DevId, DeviceFacts, DeviceKind};
+use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::sys::root::Root;
 
 /// Asks the drives among `devices` for their own facts, each once. The kernel's facts are gathered
