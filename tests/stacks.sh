@@ -51,7 +51,7 @@ take_down() {
 }
 finish() {
     take_down
-    find "$work" -xdev -delete
+    rm -rf --one-file-system "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP

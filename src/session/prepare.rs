@@ -77,8 +77,10 @@ fn answers(root: &Root, record: &Record, id: &str, state: Option<&Path>) -> bool
         return true;
     };
     pulse::does(&format!("making a folder in {}", directory.display()));
-    let (root, state) = (root.clone(), state.map(Path::to_owned));
-    ends_in_time(move || drop(Scratch::create(&root, &directory, state.as_deref())))
+    let mount = target.and_then(|target| target.mount.as_ref());
+    let (owned, state) = (root.clone(), state.map(Path::to_owned));
+    let make = move || drop(Scratch::create(&owned, &directory, state.as_deref()));
+    ends_in_time(root, mount.and_then(|mount| mount.block_device), make)
 }
 
 /// What the cells and the preconditioning of the device that was named need; none without a cell.

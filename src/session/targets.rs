@@ -168,8 +168,8 @@ impl Survey {
         for directory in directories {
             let name = directory.display().to_string();
             pulse::does(&format!("looking at {name}"));
-            let (root, path) = (root.clone(), directory.clone());
-            match ends_in_time(move || drop(target::mount_of(&root, &path))) {
+            let (owned, path) = (root.clone(), directory.clone());
+            match ends_in_time(root, None, move || drop(target::mount_of(&owned, &path))) {
                 true => left.push(directory),
                 false => self.warn(None, silent(&name)),
             }

@@ -64,10 +64,15 @@ pub fn split() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Whether the kernel is through with removing a file within `patience`, whatever came of it. A process of its
+/// Whether the kernel is through with removing a file within `patience`, and as much again as often as `goes_on`
+/// says so, whatever came of it. A process of its
 /// own does it: one that waits in the kernel can't be killed, and would keep this one from ending. It has no
 /// descriptors, which would keep claims and pipes.
-pub fn answers(path: &Path, patience: Duration) -> io::Result<bool> {
+pub fn answers(
+    path: &Path,
+    patience: Duration,
+    mut goes_on: impl FnMut() -> bool,
+) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the child makes system calls alone, which is safe there (signal-safety(7)), on a string that was
     // made before, and ends without running anything of this process's.
@@ -83,12 +88,13 @@ pub fn answers(path: &Path, patience: Duration) -> io::Result<bool> {
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    let begun = Instant::now();
+    let mut begun = Instant::now();
     loop {
         // SAFETY: waitpid takes a child of this process, and writes its status nowhere.
         let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) };
         match ended {
             0 if begun.elapsed() < patience => thread::sleep(Duration::from_millis(1)),
+            0 if goes_on() => begun = Instant::now(),
             0 => break,
             _ => return Ok(true),
         }

@@ -39,6 +39,6 @@ pub use mount::{complete, mount_of, mounts};
 pub use snapshot::{sees_all_processes, sees_open_files};
 pub use space::{Need, Takes, takes_space};
 pub use stack::{all_devices, device_node, locate, neighbours, partition_places, stack};
-pub use stopped::{Stopped, stopped, stopped_below};
+pub use stopped::{Progress, Stopped, stopped, stopped_below};
 pub use sysfs::is_gone;
 pub use temperature::temperature_c;

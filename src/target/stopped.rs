@@ -1,8 +1,8 @@
 //! Devices and filesystems that answer nothing for now: who writes there, or reads, waits in the kernel, out
 //! of reach of every signal.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::dm::Control;
 use super::mount::mounts;
@@ -13,9 +13,11 @@ use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::sys::process::answers;
 use crate::sys::root::Root;
 
-/// A filesystem that answers at all does so within this time, unless its device is far too busy to be
-/// measured.
+/// How long a filesystem may say nothing while its device completes no write.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long one may that is only busy: its device completes writes all the while.
+const BUSY: Duration = Duration::from_secs(30);
 
 /// What doesn't answer, why, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +45,8 @@ pub fn stopped(root: &Root, dev: DevId) -> Option<Stopped> {
         let images = images.filter_map(|device| device.backing_file.as_ref());
         let mut folders = images.filter_map(|image| Path::new(image).parent());
         // Where the path leads to nothing here, nothing is known.
-        folders.find_map(|folder| frozen(folder, format!("the filesystem at {}", folder.display())))
+        let named = |folder: &Path| format!("the filesystem at {}", folder.display());
+        folders.find_map(|folder| frozen(root, None, folder, named(folder)))
     })
 }
 
@@ -56,7 +59,40 @@ pub fn stopped_below(root: &Root, directory: &Path) -> Option<Stopped> {
     // Of two at the same place, the later one lies on top.
     let mount = above.max_by_key(|mount| mount.mount_point.len())?;
     let device = mount.block_device.and_then(|dev| stopped(root, dev));
-    device.or_else(|| frozen(&path, "its filesystem".to_owned()))
+    device.or_else(|| frozen(root, mount.block_device, &path, "its filesystem".to_owned()))
+}
+
+/// Tells a device that is only busy from one that hangs: it goes on completing writes.
+pub struct Progress {
+    stat: Option<PathBuf>,
+    writes: Option<u64>,
+    begun: Instant,
+}
+
+impl Progress {
+    /// Of a device from now on; without one, none will be seen.
+    pub fn of(root: &Root, dev: Option<DevId>) -> Progress {
+        let dir = dev.and_then(|dev| device_dir(root, dev).ok());
+        let stat = dir.map(|dir| dir.join("stat"));
+        Progress {
+            writes: stat.as_deref().and_then(writes),
+            stat,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Whether to wait on: writes were completed since the last look, and not for too long.
+    pub fn is_made(&mut self) -> bool {
+        let now = self.stat.as_deref().and_then(writes);
+        let is_made = now != self.writes && self.begun.elapsed() < BUSY;
+        self.writes = now;
+        is_made
+    }
+}
+
+/// The fifth number (Documentation/block/stat.rst).
+fn writes(stat: &Path) -> Option<u64> {
+    text(stat)?.split_whitespace().nth(4)?.parse().ok()
 }
 
 fn stopped_device(root: &Root, control: &Control, device: &DeviceFacts) -> Option<Stopped> {
@@ -130,13 +166,18 @@ fn has_path(status: &str) -> bool {
 
 /// A directory whose filesystem keeps who writes waiting, by one of its own who does: it removes what isn't
 /// there, for which the kernel asks to write first (do_unlinkat() in fs/namei.c).
-fn frozen(directory: &Path, what: String) -> Option<Stopped> {
+fn frozen(root: &Root, dev: Option<DevId>, directory: &Path, what: String) -> Option<Stopped> {
     let missing = directory.join(format!(".syncprof-{}-is-not-there", std::process::id()));
-    let answers = answers(&missing, PATIENCE).unwrap_or(true);
+    let mut progress = Progress::of(root, dev);
+    let answers = answers(&missing, PATIENCE, || progress.is_made()).unwrap_or(true);
     (!answers).then(|| Stopped {
         what,
-        why: format!("frozen: nothing was written there within {} s", PATIENCE.as_secs()),
-        remedy: "thaw its filesystem (fsfreeze --unfreeze MOUNT-POINT), or see why its device doesn't answer"
+        why: format!(
+            "frozen, or waits for its device: a file's removal didn't return in {} s",
+            progress.begun.elapsed().as_secs()
+        ),
+        remedy: "thaw its filesystem (fsfreeze --unfreeze MOUNT-POINT), or see why its device doesn't answer \
+                 or what else keeps it busy"
             .to_owned(),
     })
 }
@@ -157,7 +198,31 @@ mod tests {
     #[test]
     fn a_folder_that_can_be_written_or_is_missing_is_not_frozen() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(frozen(folder.path(), String::new()), None);
-        assert_eq!(frozen(&folder.path().join("nothing"), String::new()), None);
+        let look = |path: &Path| frozen(&Root::host(), None, path, String::new());
+        assert_eq!(look(folder.path()), None);
+        assert_eq!(look(&folder.path().join("nothing")), None);
+    }
+
+    #[test]
+    fn a_busy_device_completes_writes_and_one_that_hangs_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let stat = folder.path().join("stat");
+        let counts = |writes: u64| {
+            // As a 6.18 kernel prints them: reads go on in a frozen filesystem too.
+            let line = format!("{writes} 0 8 1 {writes} 0 64 3 1 4 4 0 0 0 0 0 0\n");
+            std::fs::write(&stat, line).unwrap();
+        };
+        counts(7);
+        let mut progress = Progress {
+            writes: writes(&stat),
+            stat: Some(stat.clone()),
+            begun: Instant::now(),
+        };
+        assert!(!progress.is_made());
+        counts(8);
+        assert!(progress.is_made());
+        std::fs::write(&stat, "99 0 8 1 8 0 64 3 1 4 4 0 0 0 0 0 0\n").unwrap();
+        assert!(!progress.is_made());
+        assert!(!Progress::of(&Root::host(), None).is_made());
     }
 }
