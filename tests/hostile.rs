@@ -158,15 +158,16 @@ fn a_scratch_folder_that_stays_is_told_and_cleaned_up_later() {
 }
 
 #[test]
-fn a_full_standard_output_is_named() {
+fn a_full_standard_output_is_named_and_so_is_the_record() {
     needs_root!();
     let mount = Loop::new(64).mounted("ext4");
     let program = Program::new();
-    let mut command = program.command(&[&["file", mount.dir(), "-q"], QUICK].concat());
+    let mut command = program.command(&[&["file", mount.dir()], QUICK].concat());
     command.stdout(Stdio::from(File::create("/dev/full").unwrap()));
     ran(command.output().unwrap())
         .exits(4)
-        .says_one_line("standard output");
+        .says("cannot write to standard output")
+        .says("the record is in");
 }
 
 #[test]

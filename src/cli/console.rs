@@ -67,14 +67,15 @@ impl<'a> Console<'a> {
         pulse::rests();
         tell_own_leftovers(self.root, self.state, terminal);
         let refused = in_use(record, measured)?;
-        terminal.print_record(record)?;
+        // Where nothing can be printed, the record is all the more worth naming.
+        let printed = terminal.print_record(record);
         let warnings = report::warnings(record);
         let late = warnings.iter().filter(|text| !self.early.contains(text));
         say_warnings(terminal, late);
         if unsaved.is_none() {
             self.tell_saved();
         }
-        match refused.or(unsaved) {
+        match refused.or(unsaved).or(printed.err().map(Into::into)) {
             Some(error) => Err(error),
             None => Ok(status_of(record)),
         }
