@@ -14,8 +14,8 @@ use syncprof::model::claims::{
 };
 use syncprof::model::record::{Ended, Record, TargetKind};
 use syncprof::session::{
-    self, Course, MAX_ROUNDS, Outcome as Sliced, Pace, Progress, SliceError, SliceParams, Slicer,
-    Stage, Watch,
+    self, MAX_ROUNDS, Outcome as Sliced, Pace, Progress, SliceError, SliceParams, Slicer, Stage,
+    TrialPlan, Watch,
 };
 
 use virtual_device::{Known, cell, record, target};
@@ -119,7 +119,7 @@ const PACE: Pace = Pace {
 };
 
 fn verdict(record: &mut Record, slicer: &mut dyn Slicer, fill: bool) -> Verdict {
-    let course = Course {
+    let course = TrialPlan {
         pace: PACE,
         fill: fill.then_some((0, 64 << 20, 4096)),
         round_ns: 100_000_000,

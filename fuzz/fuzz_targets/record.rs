@@ -16,8 +16,8 @@ use hdrhistogram::serialization::{Serializer, V2Serializer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use syncprof::model::histogram;
-use syncprof::model::record::{Record};
-use syncprof::model::histogram::{LatencyNs};
+use syncprof::model::histogram::LatencyNs;
+use syncprof::model::record::Record;
 use syncprof::report::{self, Style};
 
 /// A real record.

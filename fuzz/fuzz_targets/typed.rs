@@ -59,7 +59,7 @@ fuzz_target!(init: seeds(), |input: &[u8]| {
         2 => {
             if let Ok(profile) = one_line(plan::lab::parse("a.toml", text)) {
                 for variant in &profile.variants {
-                    assert_eq!(lab::stray_word(variant), None);
+                    assert_eq!(lab::disallowed_option(variant), None);
                     lab::commands(variant, Path::new("/dev/a"), Some(Path::new("/dev/b")));
                 }
                 multiplied(profile.options);

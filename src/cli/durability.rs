@@ -8,12 +8,12 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::model::cell::{EngineKind, Method};
-use crate::model::durability::{Durability as Told, Pledge};
+use crate::model::durability::{Durability as Told, Manifest};
 use crate::model::record::Level;
 use crate::model::text::shell;
 use crate::model::units::{parse_bytes, parse_duration, show_bytes};
 use crate::plan;
-use crate::session::{self, Vow};
+use crate::session::{self, PowerCutConfig};
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
@@ -31,7 +31,7 @@ pub(super) struct Durability {
     #[arg(long, value_parser = parse_bytes, value_name = "BYTES")]
     pub(super) span: Option<u64>,
     #[command(flatten)]
-    pub(super) told: ToldArgs,
+    pub(super) told: DeviceHints,
     #[command(flatten)]
     pub(super) power: PowerArgs,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(super) struct Durability {
 /// What the user knows of the device.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What you know of the device")]
-pub(super) struct ToldArgs {
+pub(super) struct DeviceHints {
     /// It turns so many times a minute [default: 7200 where the kernel says that it turns]
     #[arg(long, value_name = "RPM", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) rpm: Option<u32>,
@@ -168,7 +168,7 @@ fn promise(
     }
     let stop = signals::watch().context("cannot watch for signals")?;
     let power = &args.power;
-    let vow = Vow {
+    let vow = PowerCutConfig {
         span_bytes: args.span.unwrap_or(plan::DEFAULT_SPAN_BYTES),
         record_bytes: power.record_size,
         method: power.method,
@@ -185,7 +185,7 @@ fn promise(
     let (word, force) = confirmed.unwrap_or_default();
     let device = shell(&args.device.display().to_string());
     let peer = shell(address);
-    let mut begun = |pledge: &Pledge| {
+    let mut begun = |pledge: &Manifest| {
         terminal.print(&format!(
             "run {}: writes {} records with {} to the first {} of {device}, one after the other, and the \
              witness has the first. Cut the power whenever you like; then compare:\n  \
@@ -209,7 +209,7 @@ fn promise(
     })
 }
 
-impl ToldArgs {
+impl DeviceHints {
     fn told(&self) -> Told {
         let program_ns = self.program_time.map(|time| time.as_nanos() as u64);
         Told {

@@ -22,7 +22,7 @@ use crate::sys::root::Root;
 use super::args::Lab;
 use super::config::{self, UsageError};
 use super::console::Console;
-use super::ground::Ground;
+use super::lab_storage::LabStorage;
 use super::measure::{self, tracing};
 use super::output::Terminal;
 use super::screen::Screen;
@@ -43,7 +43,7 @@ pub(super) fn run(root: &Root, args: Lab, terminal: &Terminal) -> anyhow::Result
     let stop = signals::watch().context("cannot watch for signals")?;
     let state = measure::usable_state_folder(terminal);
     let state = state.unwrap_or_else(std::env::temp_dir);
-    let ground = Ground::prepare(root, &args, &profile, &settings, &state, &stop)?;
+    let ground = LabStorage::prepare(root, &args, &profile, &settings, &state, &stop)?;
     let place = MountPoint::make(&state)
         .with_context(|| format!("cannot make a folder to mount on in {}", state.display()))?;
     let request = measure::request("lab", &args.measure, settings)?;
@@ -112,7 +112,7 @@ fn dry_run(profile: &LabProfile, settings: &Settings) -> Result<String, UsageErr
 struct Run<'a> {
     root: &'a Root,
     args: &'a Lab,
-    ground: &'a Ground,
+    ground: &'a LabStorage,
     place: &'a MountPoint,
     stop: &'a Arc<AtomicBool>,
     begun: Instant,

@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::model::record::{Level, Record};
 use crate::plan::{Settings, WorkloadPlan};
 use crate::scratch;
-use crate::session::{self, Bench, Grounds, Pace, RunRequest, Survey, Tracing};
+use crate::session::{self, Bench, Pace, RunRequest, Survey, Tracing, WorkloadDirs};
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
@@ -173,7 +173,7 @@ pub(super) fn tell(
 /// Runs workloads over time.
 fn over_time(
     console: Console<'_>,
-    (mut record, mut grounds): (Record, Grounds),
+    (mut record, mut grounds): (Record, WorkloadDirs),
     plan: &WorkloadPlan,
     stop: &AtomicBool,
 ) -> anyhow::Result<u8> {

@@ -11,7 +11,9 @@ use crate::model::record::{Cell, Ended, Record};
 use crate::plan::claims;
 use crate::plan::settings::MIN_ROUNDS;
 use crate::plan::{Matrix, Settings};
-use crate::session::{self, Bench, Course, Pace, Place, SetupError, Survey, Tracing, Trials};
+use crate::session::{
+    self, Bench, Pace, SetupError, Survey, Tracing, TrialPlan, Trials, WriteTarget,
+};
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
@@ -141,7 +143,7 @@ fn measured(
     );
     purge(&mut record, &places, &trying, stop)?;
     let cells = record.cells.len();
-    let course = Course {
+    let course = TrialPlan {
         pace: Pace {
             budget_ns: record.run.budget_ns,
             min_rounds: record.run.min_rounds,
@@ -165,7 +167,7 @@ fn measured(
 /// Discards the device, if that was allowed.
 fn purge(
     record: &mut Record,
-    places: &[(String, Place)],
+    places: &[(String, WriteTarget)],
     trying: &Trying<'_>,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {

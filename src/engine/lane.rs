@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 
-use super::drive::{Course, drive};
 use super::error::{EngineError, from_setup};
 use super::gate::Seat;
+use super::issue_loop::{LaneWork, drive};
 use super::meter::{Measured, Meter};
 use super::null::{Instant, Virtual};
 use super::pace::Arrivals;
@@ -211,7 +211,7 @@ impl Job<'_> {
         let begun = usage::of_thread();
         let origin_ns = if spec.null.is_some() { 0 } else { go_ns };
         meter.start(origin_ns);
-        let course = Course {
+        let course = LaneWork {
             offsets: self.lane.offsets,
             cursor,
             size_bytes: self.size_bytes() as u32,

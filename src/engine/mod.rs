@@ -5,9 +5,9 @@
 
 mod check;
 mod crew;
-mod drive;
 mod error;
 mod gate;
+mod issue_loop;
 mod lane;
 mod latency;
 mod meter;

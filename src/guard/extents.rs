@@ -2,7 +2,7 @@
 //!
 //! That is safe only while the blocks are the file's alone and stay so. Where they are, FIEMAP
 //! says; that it says the truth, the content proves: the file holds random bytes, and every one of
-//! them must be found on the device at its mapped place. That they stay, `super::hold::Held` sees to.
+//! them must be found on the device at its mapped place. That they stay, `super::hold::FrozenFiles` sees to.
 
 use std::fs::File;
 use std::io;

@@ -24,7 +24,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// freed: by EXT4_IOC_MOVE_EXT on ext4, by truncation and more on XFS. So there must be none, this
 /// process's own included.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct FrozenFiles<'a> {
     pinned: Vec<&'a File>,
 }
 
@@ -33,8 +33,8 @@ impl WriteGrant {
     /// writing and that their blocks are still those that were granted. For a grant on a span, there is
     /// nothing to pin. Fails, and leaves no flag behind, if a flag can't be set, somebody could have a
     /// file's blocks moved, or they moved.
-    pub fn hold(&self) -> Result<Held<'_>, NoExtents> {
-        let mut held = Held { pinned: Vec::new() };
+    pub fn hold(&self) -> Result<FrozenFiles<'_>, NoExtents> {
+        let mut held = FrozenFiles { pinned: Vec::new() };
         for pinned in self.files() {
             // Listed first: an error on the way clears what may be set.
             held.pinned.push(&pinned.file);
@@ -58,7 +58,7 @@ impl WriteGrant {
     }
 }
 
-impl Held<'_> {
+impl FrozenFiles<'_> {
     /// Clears the flags, and tells if that failed; all files are tried.
     pub fn release(mut self) -> Result<(), NoExtents> {
         self.clear()
@@ -70,7 +70,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for FrozenFiles<'_> {
     fn drop(&mut self) {
         // Nobody is left to tell: a flag that stays is found by `syncprof clean`.
         let _ = self.clear();

@@ -4,7 +4,7 @@ use super::refusal::Refusal;
 use crate::model::devid::DevId;
 use crate::sys::root::Root;
 use crate::target;
-use crate::target::usage::{By, Relation, Usage, Use};
+use crate::target::usage::{DeviceUser, Relation, Usage, Use};
 
 /// Refuses if a use of the device is known.
 pub(super) fn judge_uses(root: &Root, dev: DevId, name: &str) -> Result<(), Refusal> {
@@ -30,15 +30,15 @@ pub fn judge(usage: &Usage) -> Option<Refusal> {
 /// the device itself before its relatives.
 fn weight(found: &Use) -> (u8, Relation, u8) {
     let (strength, order) = match found.by {
-        By::Mount { pid: None, .. } => (0, 0),
-        By::Swap => (0, 1),
-        By::Btrfs { .. } => (0, 2),
-        By::Holder { .. } => (0, 3),
-        By::Mount { .. } => (0, 4),
-        By::Export { .. } => (0, 5),
-        By::Loop { .. } => (1, 0),
-        By::Writer { .. } => (2, 0),
-        By::Unresolved => (3, 0),
+        DeviceUser::Mount { pid: None, .. } => (0, 0),
+        DeviceUser::Swap => (0, 1),
+        DeviceUser::Btrfs { .. } => (0, 2),
+        DeviceUser::Holder { .. } => (0, 3),
+        DeviceUser::Mount { .. } => (0, 4),
+        DeviceUser::Export { .. } => (0, 5),
+        DeviceUser::Loop { .. } => (1, 0),
+        DeviceUser::Writer { .. } => (2, 0),
+        DeviceUser::Unresolved => (3, 0),
     };
     (strength, found.relation, order)
 }
@@ -48,7 +48,7 @@ fn refusal(device: &str, found: &Use) -> Refusal {
         return own_refusal(device.to_owned(), &found.by);
     }
     let of = &found.of;
-    if found.by == By::Unresolved {
+    if found.by == DeviceUser::Unresolved {
         return Refusal::Unresolved {
             device: device.to_owned(),
             image: of.clone(),
@@ -87,16 +87,16 @@ fn refusal(device: &str, found: &Use) -> Refusal {
     }
 }
 
-fn own_refusal(device: String, by: &By) -> Refusal {
+fn own_refusal(device: String, by: &DeviceUser) -> Refusal {
     match by.clone() {
-        By::Mount {
+        DeviceUser::Mount {
             mount_point,
             pid: None,
         } => Refusal::MountedHere {
             device,
             mount_point,
         },
-        By::Mount {
+        DeviceUser::Mount {
             mount_point,
             pid: Some(pid),
         } => Refusal::MountedElsewhere {
@@ -104,9 +104,9 @@ fn own_refusal(device: String, by: &By) -> Refusal {
             mount_point,
             pid,
         },
-        By::Swap => Refusal::Swap { device },
-        By::Btrfs { uuid } => Refusal::BtrfsMember { device, uuid },
-        By::Holder {
+        DeviceUser::Swap => Refusal::Swap { device },
+        DeviceUser::Btrfs { uuid } => Refusal::BtrfsMember { device, uuid },
+        DeviceUser::Holder {
             name,
             dm_name,
             dm_uuid,
@@ -119,17 +119,17 @@ fn own_refusal(device: String, by: &By) -> Refusal {
                 remedy,
             }
         }
-        By::Export { what } => Refusal::Exported { device, what },
-        By::Writer { pid, process } => Refusal::OpenForWriting {
+        DeviceUser::Export { what } => Refusal::Exported { device, what },
+        DeviceUser::Writer { pid, process } => Refusal::OpenForWriting {
             device,
             process,
             pid,
         },
-        By::Unresolved => Refusal::Unresolved {
+        DeviceUser::Unresolved => Refusal::Unresolved {
             image: device.clone(),
             device,
         },
-        By::Loop { name } => Refusal::LoopBacking {
+        DeviceUser::Loop { name } => Refusal::LoopBacking {
             device,
             loop_name: name,
         },
@@ -137,19 +137,19 @@ fn own_refusal(device: String, by: &By) -> Refusal {
 }
 
 /// A use in words that follow "is".
-fn words(by: &By) -> String {
+fn words(by: &DeviceUser) -> String {
     match by {
-        By::Mount {
+        DeviceUser::Mount {
             mount_point,
             pid: None,
         } => format!("mounted at {mount_point}"),
-        By::Mount {
+        DeviceUser::Mount {
             mount_point,
             pid: Some(pid),
         } => format!("mounted at {mount_point} in the mount namespace of process {pid}"),
-        By::Swap => "active swap space".into(),
-        By::Btrfs { uuid } => format!("a member of the mounted btrfs {uuid}"),
-        By::Holder {
+        DeviceUser::Swap => "active swap space".into(),
+        DeviceUser::Btrfs { uuid } => format!("a member of the mounted btrfs {uuid}"),
+        DeviceUser::Holder {
             name,
             dm_name,
             dm_uuid,
@@ -157,12 +157,14 @@ fn words(by: &By) -> String {
             let (what, _) = maker(name, dm_name.as_deref(), dm_uuid.as_deref());
             format!("held by {name} ({what})")
         }
-        By::Unresolved => "a file that others may know under another name".into(),
-        By::Export { what } => format!("exported to other hosts as {what}"),
-        By::Writer { pid, process } => {
+        DeviceUser::Unresolved => "a file that others may know under another name".into(),
+        DeviceUser::Export { what } => format!("exported to other hosts as {what}"),
+        DeviceUser::Writer { pid, process } => {
             format!("open for writing in {process} (process {pid})")
         }
-        By::Loop { name } => format!("the backing of {name} (losetup -d /dev/{name} detaches it)"),
+        DeviceUser::Loop { name } => {
+            format!("the backing of {name} (losetup -d /dev/{name} detaches it)")
+        }
     }
 }
 
@@ -209,7 +211,7 @@ fn maker(name: &str, dm_name: Option<&str>, dm_uuid: Option<&str>) -> (String, &
 mod tests {
     use super::*;
 
-    fn verdict(uses: &[(Relation, &str, By)]) -> Option<Refusal> {
+    fn verdict(uses: &[(Relation, &str, DeviceUser)]) -> Option<Refusal> {
         judge(&Usage {
             device: "sda".into(),
             uses: uses
@@ -224,23 +226,23 @@ mod tests {
         })
     }
 
-    fn mount(pid: Option<u32>) -> By {
-        By::Mount {
+    fn mount(pid: Option<u32>) -> DeviceUser {
+        DeviceUser::Mount {
             mount_point: "/data".into(),
             pid,
         }
     }
 
-    fn holder(uuid: &str) -> By {
-        By::Holder {
+    fn holder(uuid: &str) -> DeviceUser {
+        DeviceUser::Holder {
             name: "dm-3".into(),
             dm_name: Some("vg-root".into()),
             dm_uuid: Some(uuid.into()),
         }
     }
 
-    fn loop7() -> By {
-        By::Loop {
+    fn loop7() -> DeviceUser {
+        DeviceUser::Loop {
             name: "loop7".into(),
         }
     }
@@ -258,17 +260,17 @@ mod tests {
             by(mount(Some(7))),
             Refusal::MountedElsewhere { pid: 7, .. }
         ));
-        assert!(matches!(by(By::Swap), Refusal::Swap { .. }));
+        assert!(matches!(by(DeviceUser::Swap), Refusal::Swap { .. }));
         assert!(matches!(
-            by(By::Btrfs { uuid: "u".into() }),
+            by(DeviceUser::Btrfs { uuid: "u".into() }),
             Refusal::BtrfsMember { .. }
         ));
         assert!(matches!(by(loop7()), Refusal::LoopBacking { .. }));
-        let export = By::Export {
+        let export = DeviceUser::Export {
             what: "namespace 1".into(),
         };
         assert!(matches!(by(export), Refusal::Exported { .. }));
-        let writer = By::Writer {
+        let writer = DeviceUser::Writer {
             pid: 9,
             process: "dd".into(),
         };
@@ -286,7 +288,7 @@ mod tests {
             let refusal = verdict(&[(Relation::Itself, "sda", holder(uuid))]).unwrap();
             assert!(refusal.to_string().contains(what), "{refusal}");
         }
-        let md = By::Holder {
+        let md = DeviceUser::Holder {
             name: "md0".into(),
             dm_name: None,
             dm_uuid: None,
@@ -301,7 +303,7 @@ mod tests {
             (
                 Relation::Partition,
                 "sda2",
-                By::Swap,
+                DeviceUser::Swap,
                 "its partition sda2 (sectors 8 to 15 of sda) is active swap space",
             ),
             (
@@ -350,7 +352,7 @@ mod tests {
             "{path}"
         );
         assert!(path.contains("lsblk -o NAME,SIZE,SERIAL,WWN"), "{path}");
-        let other_size = verdict(&[(Relation::OtherSize, "sdb", By::Swap)]).unwrap();
+        let other_size = verdict(&[(Relation::OtherSize, "sdb", DeviceUser::Swap)]).unwrap();
         let other_size = other_size.to_string();
         assert!(
             other_size.contains("though of another size"),
@@ -369,7 +371,11 @@ mod tests {
         let uses = [
             (Relation::Partition, "sda1", mount(None)),
             (Relation::Itself, "sda", mount(Some(7))),
-            (Relation::Itself, "sda", By::Btrfs { uuid: "u".into() }),
+            (
+                Relation::Itself,
+                "sda",
+                DeviceUser::Btrfs { uuid: "u".into() },
+            ),
             (Relation::Itself, "sda", mount(None)),
         ];
         assert!(matches!(

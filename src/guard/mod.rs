@@ -4,7 +4,7 @@
 //! which writes back what is there, or by [`Permit::overwrite`]. [`extents`] grants writes to the
 //! blocks of files of a mounted filesystem, through the device below it. While a grant is used,
 //! [`Lookout`] sees whether its device came into use. What other programs are to write, as mkfs is,
-//! becomes [`Kept`] by [`Permit::keep`].
+//! becomes [`ReservedDevice`] by [`Permit::keep`].
 //!
 //! Decisions rest on open descriptors and device numbers, never on names: names move
 //! (axboe/fio#1382, axboe/fio#1637).
@@ -15,7 +15,6 @@ mod extents;
 mod grant;
 mod hold;
 mod judge;
-mod kept;
 mod layout;
 mod lookout;
 mod no_extents;
@@ -23,13 +22,14 @@ mod node;
 mod permit;
 mod proof;
 mod refusal;
+mod reserved;
 pub mod signature;
 
 pub use check::{check, writable};
 pub use extents::extents;
 pub use grant::{GrantedFd, WriteGrant};
-pub use kept::Kept;
 pub use lookout::Lookout;
 pub use no_extents::NoExtents;
 pub use permit::{Confirmations, MAX_PRESERVED_BYTES, Permit};
 pub use refusal::Refusal;
+pub use reserved::ReservedDevice;

@@ -7,12 +7,12 @@
 
 mod command;
 mod image;
+mod option_allowlist;
 mod recipe;
 mod stack;
-mod words;
 
 pub use image::{Image, ImageError, OldImage, Region, has_room, old_images};
+pub use option_allowlist::{DisallowedOption, disallowed_option};
 pub use stack::{
     BuildError, MountPoint, OldMountPoint, Site, Stack, build, commands, leftovers, private_mounts,
 };
-pub use words::{StrayWord, stray_word};

@@ -24,7 +24,7 @@ pub struct Durability {
 /// durable. Record `n`, from 1, lies in the place `(n - 1) % places` of the span, so each place is
 /// written again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pledge {
+pub struct Manifest {
     /// 32 hexadecimal digits.
     pub id: String,
     /// The device.
@@ -45,7 +45,7 @@ pub struct Pledge {
     pub started: String,
 }
 
-impl Pledge {
+impl Manifest {
     /// The fewest bytes of a record: one sector.
     const LEAST_BYTES: u64 = 512;
     /// The most bytes of a record.
@@ -221,7 +221,7 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// The run.
-    pub pledge: Pledge,
+    pub pledge: Manifest,
     /// The witness has the report of each record up to this one.
     pub promised: u64,
     /// The run said goodbye: it was not cut off.
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_newest_record_of_a_place_is_found_in_every_generation() {
-        let pledge = Pledge {
+        let pledge = Manifest {
             span_bytes: 4 * 4096,
             ..fixture::pledge(1)
         };
@@ -306,31 +306,31 @@ mod tests {
         let good = fixture::pledge(1);
         assert_eq!(good.fault(), None);
         let bad = [
-            Pledge {
+            Manifest {
                 id: "../x".to_owned(),
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 record_bytes: 0,
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 record_bytes: 1000,
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 span_bytes: 0,
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 window: 0,
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 window: 129,
                 ..good.clone()
             },
-            Pledge {
+            Manifest {
                 span_bytes: u64::MAX,
                 ..good.clone()
             },

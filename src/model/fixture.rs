@@ -4,7 +4,7 @@ use super::cell::{
     Axes, CellSpec, EngineKind, FileState, Method, Pattern, Payload, RingOptions, Role,
 };
 use super::devid::DevId;
-use super::durability::{DeviceKey, Pledge};
+use super::durability::{DeviceKey, Manifest};
 use super::facts::{DeviceFacts, DeviceKind, Host, JournalFacts, MountFacts};
 use super::histogram::LatencyNs;
 use super::histogram::encode;
@@ -409,8 +409,8 @@ pub(crate) fn mount(path: &str) -> MountFacts {
 }
 
 /// The pledge of a run with this number, of a device that is the same for all.
-pub(crate) fn pledge(number: u32) -> Pledge {
-    Pledge {
+pub(crate) fn pledge(number: u32) -> Manifest {
+    Manifest {
         id: format!("{number:032x}"),
         device: DeviceKey {
             hostname: "db1".to_owned(),

@@ -150,7 +150,7 @@ pub fn parse(name: &str, text: &str) -> Result<LabProfile, LoadError> {
         message,
     };
     // An image is built on without a question, so what a profile names must be the lab's own.
-    if let Some(stray) = variants.iter().find_map(lab::stray_word) {
+    if let Some(stray) = variants.iter().find_map(lab::disallowed_option) {
         let quoted = ['"', '\''].map(|quote| format!("{quote}{}{quote}", stray.word));
         let as_written = quoted.iter().find(|word| text.contains(word.as_str()));
         return Err(wrong(as_written.unwrap_or(&stray.word), stray.to_string()));

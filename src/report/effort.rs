@@ -1,6 +1,6 @@
 //! The table of what writes took of the processor, and what the filesystem's journal did for them.
 
-use crate::analyse::effort::Effort;
+use crate::analyse::overhead::WriteOverhead;
 use crate::model::record::Cell;
 use crate::model::units::digits3;
 
@@ -15,7 +15,7 @@ const UNCOUNTED: &str = "-";
 struct Figure {
     name: &'static str,
     rank: u8,
-    text: fn(&Effort) -> String,
+    text: fn(&WriteOverhead) -> String,
 }
 
 const FIGURES: [Figure; 10] = [

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::analyse::{
-    amplify, drive, durability, effort, explain, gap, lab, timeline, trunc, verdict,
+    amplify, drive, durability, explain, gap, lab, overhead, timeline, trunc, verdict,
 };
 use crate::model::record::Record;
 
@@ -27,7 +27,7 @@ pub fn json(record: &Record) -> serde_json::Result<Value> {
             "amplification".to_owned(),
             serde_json::to_value(amplification)?,
         );
-        let efforts = effort::efforts(record);
+        let efforts = overhead::efforts(record);
         keys.insert("effort".to_owned(), serde_json::to_value(efforts)?);
         let uses = drive::drive_uses(record);
         keys.insert("drive_use".to_owned(), serde_json::to_value(uses)?);

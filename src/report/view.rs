@@ -1,9 +1,9 @@
 //! What a report shows, as labelled text. Formats lay it out and compute nothing.
 
 use crate::analyse::amplify::{Amplification, amplifications};
-use crate::analyse::effort::{Effort, efforts};
 use crate::analyse::explain::{Explanation, explanations};
 use crate::analyse::gap::{Gap, gaps};
+use crate::analyse::overhead::{WriteOverhead, efforts};
 use crate::analyse::stop::imprecise_cells;
 use crate::analyse::trunc::{TruncPenalty, trunc_penalties};
 use crate::analyse::verdict::{self, Verdict};
@@ -195,7 +195,7 @@ pub(super) struct Study<'a> {
     pub(super) gaps: Vec<Gap>,
     pub(super) penalties: Vec<TruncPenalty>,
     pub(super) amplifications: Vec<Amplification>,
-    pub(super) efforts: Vec<Effort>,
+    pub(super) efforts: Vec<WriteOverhead>,
     pub(super) explanations: Vec<Explanation>,
     /// On the claims that were tried.
     pub(super) verdicts: Vec<Verdict>,
@@ -252,7 +252,7 @@ impl<'a> Study<'a> {
     }
 
     /// What a cell's writes took of the processor and the journal.
-    pub(super) fn effort(&self, cell: &Cell) -> Option<&Effort> {
+    pub(super) fn effort(&self, cell: &Cell) -> Option<&WriteOverhead> {
         self.efforts
             .iter()
             .find(|effort| effort.cell == cell.spec.id)

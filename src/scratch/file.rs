@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, PosixFadviseAdvice, fallocate, posix_fadvise};
 
-use super::held::HeldFolder;
+use super::dir_handle::DirHandle;
 use crate::model::cell::{FileState, Method};
 use crate::model::record::Buffered;
 use crate::model::units::show_bytes;
@@ -28,7 +28,7 @@ const LAYOUT_CHUNK_BYTES: usize = 1 << 20;
 /// A file in a scratch folder, as long as a job's share of the span.
 #[derive(Debug)]
 pub struct ScratchFile {
-    folder: HeldFolder,
+    folder: DirHandle,
     name: String,
     state: FileState,
     span_bytes: u64,
@@ -65,7 +65,7 @@ impl ScratchFile {
     /// `seed` doesn't decide the bytes alone: a run with the same seed left the same ones on blocks that
     /// are free by now, and bytes that are found in two places prove nothing about where a file lies.
     pub(super) fn lay_out(
-        folder: &HeldFolder,
+        folder: &DirHandle,
         name: String,
         state: FileState,
         span_bytes: u64,
@@ -248,7 +248,7 @@ mod tests {
 
     fn laid_out(folder: &tempfile::TempDir, state: FileState) -> ScratchFile {
         let stop = AtomicBool::new(false);
-        let folder = HeldFolder::make(folder.path().join(state.to_string())).unwrap();
+        let folder = DirHandle::make(folder.path().join(state.to_string())).unwrap();
         ScratchFile::lay_out(&folder, state.to_string(), state, 65_536, 7, &stop).unwrap()
     }
 
@@ -294,7 +294,7 @@ mod tests {
     fn a_stop_ends_the_layout() {
         let folder = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(true);
-        let folder = HeldFolder::make(folder.path().join("folder")).unwrap();
+        let folder = DirHandle::make(folder.path().join("folder")).unwrap();
         let state = FileState::Overwrite;
         let error =
             ScratchFile::lay_out(&folder, "file".to_owned(), state, 65_536, 7, &stop).unwrap_err();

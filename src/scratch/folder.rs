@@ -15,8 +15,8 @@ use crate::sys::limits;
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
+use super::dir_handle::{DirHandle, try_lock};
 use super::file::ScratchFile;
-use super::held::{HeldFolder, try_lock};
 use super::owner::{OWNER_FILE, Owner, PREFIX};
 
 /// Why there is no scratch file.
@@ -66,7 +66,7 @@ pub(super) fn remedy(error: &io::Error) -> String {
 #[derive(Debug)]
 pub struct Scratch {
     directory: PathBuf,
-    folder: HeldFolder,
+    folder: DirHandle,
     entry: Option<Entry>,
     files: Vec<ScratchFile>,
 }
@@ -95,7 +95,7 @@ impl Scratch {
         let scratch = Scratch {
             directory: directory.to_owned(),
             entry: entry.transpose()?,
-            folder: HeldFolder::make(folder)?,
+            folder: DirHandle::make(folder)?,
             files: Vec::new(),
         };
         // On disk before there are files that only what it says lets `syncprof clean` remove.

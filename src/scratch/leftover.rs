@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
+use super::dir_handle::{DirHandle, Lock, try_lock};
 use super::folder::remedy;
-use super::held::{HeldFolder, Lock, try_lock};
 use super::owner::{OWNER_FILE, Owner, PREFIX};
 use crate::model::text::shell;
 use crate::sys::root::Root;
@@ -25,7 +25,7 @@ const MOST_OWNER_BYTES: u64 = 64 << 10;
 /// removes it at the same time.
 #[derive(Debug)]
 pub struct Leftover {
-    folder: HeldFolder,
+    folder: DirHandle,
     claim: Claim,
     /// The state folder's entry for it, if that is how it was found.
     entry: Option<PathBuf>,
@@ -121,7 +121,7 @@ pub fn left_alone(
     for entry in entries(state) {
         let why = match entry.owner.user(root, try_lock(&entry.file)) {
             Some(user) => user,
-            None => match HeldFolder::open(entry.owner.folder.clone()) {
+            None => match DirHandle::open(entry.owner.folder.clone()) {
                 Ok(_) => "is in use by a run that goes on".to_owned(),
                 Err(error) => format!(
                     "{}; once its filesystem is mounted there again, run `syncprof clean`, or remove {}",
@@ -138,7 +138,7 @@ pub fn left_alone(
         }
         let named = list(directory).into_iter().filter(|path| is_named(path));
         all.extend(named.filter_map(|path| {
-            let why = match HeldFolder::open(path.clone()) {
+            let why = match DirHandle::open(path.clone()) {
                 Ok(folder) => match read_owner(&folder) {
                     Found::Owner(owner) => owner.user(root, folder.try_lock())?,
                     _ => "a run that still goes on has it locked".to_owned(),
@@ -238,7 +238,7 @@ pub fn remove(leftover: &Leftover) -> io::Result<()> {
 
 /// Removes a folder that no owner file speaks of: an empty one, and one with nothing but an owner file
 /// that is empty, as a kill between its making and its writing leaves it.
-fn remove_unclaimed(folder: &HeldFolder) -> io::Result<()> {
+fn remove_unclaimed(folder: &DirHandle) -> io::Result<()> {
     let names = folder.names()?;
     if let [only] = names.as_slice()
         && only.to_bytes() == OWNER_FILE.as_bytes()
@@ -278,7 +278,7 @@ enum Found {
 }
 
 /// The owner file of a folder: a plain file of this user's, which no link leads to.
-fn read_owner(folder: &HeldFolder) -> Found {
+fn read_owner(folder: &DirHandle) -> Found {
     let file = match folder.open_file(OWNER_FILE, OFlag::O_RDONLY | OFlag::O_NONBLOCK) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
@@ -319,9 +319,9 @@ fn is_named(folder: &Path) -> bool {
 }
 
 /// A folder of a scratch folder's name, if it is a real one of this user's alone.
-fn open_scratch(folder: &Path) -> Option<HeldFolder> {
+fn open_scratch(folder: &Path) -> Option<DirHandle> {
     let is_named = is_named(folder);
-    let folder = HeldFolder::open(folder.to_owned());
+    let folder = DirHandle::open(folder.to_owned());
     folder.ok().filter(|_| is_named)
 }
 

@@ -4,9 +4,9 @@
 //! Nothing outside that folder is written, and the folder goes away with its [`Scratch`], on every
 //! way out that runs destructors. What a SIGKILL leaves is found by `leftover`.
 
+mod dir_handle;
 mod file;
 mod folder;
-mod held;
 mod leftover;
 mod owner;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::held::Lock;
+use super::dir_handle::Lock;
 use crate::sys::root::Root;
 
 /// Tells machines apart (machine-id(5)).

@@ -28,7 +28,6 @@ use super::drives;
 use super::idle;
 use super::lanes::{Plan, cell_files, is_one_pass, lanes, plan};
 use super::passes::{self, Left};
-use super::place::{Place, Target};
 use super::remedy::remedy;
 use super::request::SetupError;
 use super::rounds::Slicer;
@@ -36,6 +35,7 @@ use super::settings;
 use super::slice::{Outcome, SliceError, SliceParams};
 use super::tally::{Observed, Tally};
 use super::traced::{self, Recorder, TracedSlice, Tracing};
+use super::write_target::{Target, WriteTarget};
 
 /// Width of the intervals in which a slice's operations are counted.
 const INTERVAL_NS: u64 = 10_000_000;
@@ -61,7 +61,7 @@ impl<'a> Bench<'a> {
     pub fn new(
         root: &'a Root,
         record: &mut Record,
-        places: Vec<(String, Place)>,
+        places: Vec<(String, WriteTarget)>,
         stop: &'a AtomicBool,
         tracing: Tracing,
     ) -> anyhow::Result<Bench<'a>> {
@@ -187,7 +187,7 @@ impl<'a> Bench<'a> {
         tracer: Option<Tracer>,
     ) -> Result<Driven, SliceError> {
         let (mut driver, plan, target) = self.driver(index, ask, tracer);
-        let Place::Scratch(scratch) = &target.place else {
+        let WriteTarget::Scratch(scratch) = &target.place else {
             return Err(SliceError::Cell("there is no scratch folder".to_owned()));
         };
         let (spec, offsets) = (&plan.spec, &plan.offsets);
@@ -352,7 +352,7 @@ impl Slicer for Bench<'_> {
 
     fn look(&mut self, is_over: bool) -> anyhow::Result<()> {
         let places = self.targets.iter().map(|target| &target.place);
-        let grants = places.filter_map(Place::grant);
+        let grants = places.filter_map(WriteTarget::grant);
         let looked = match is_over {
             true => self.lookout.look_now(grants),
             false => self.lookout.look(grants),

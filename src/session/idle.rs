@@ -10,7 +10,7 @@ use crate::observe::blockstat;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::root::Root;
 
-use super::place::{Place, Target};
+use super::write_target::{Target, WriteTarget};
 
 /// A moment is this part of a round, which costs the run as much of its time.
 const SHARE: u32 = 16;
@@ -24,7 +24,7 @@ pub(super) fn moment(root: &Root, targets: &[Target], record: &mut Record, round
         let tops = target.counters.tops.iter();
         tops.map(|&dev| (dev, blockstat::read(root, dev))).collect()
     };
-    let is_directory = |target: &&Target| matches!(target.place, Place::Scratch(_));
+    let is_directory = |target: &&Target| matches!(target.place, WriteTarget::Scratch(_));
     let directories = targets.iter().filter(is_directory);
     let before: Vec<_> = directories.map(|target| (target, read(target))).collect();
     if before.is_empty() {

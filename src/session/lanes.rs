@@ -6,7 +6,7 @@ use crate::model::cell::{CellSpec, FileState, Pattern};
 use crate::model::record::{BaselineKind, Record};
 use crate::scratch::{Scratch, ScratchFile};
 
-use super::place::{Place, Target};
+use super::write_target::{Target, WriteTarget};
 
 /// A cell, laid out.
 pub(super) struct Plan {
@@ -72,7 +72,7 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
     let jobs = spec.axes.jobs as usize;
     let mut far = None;
     let offsets: Vec<Vec<u64>> = match &targets[target].place {
-        Place::Device(grant) if blocks_in_span(spec) > MAX_OFFSETS => {
+        WriteTarget::Device(grant) if blocks_in_span(spec) > MAX_OFFSETS => {
             let stride = grant.blocks_each(jobs, size_bytes);
             let blocks = stride.min(blocks_in_span(spec));
             far = Some(Far { blocks, stride });
@@ -81,20 +81,20 @@ pub(super) fn plan(record: &Record, targets: &[Target], spec: &CellSpec) -> anyh
                 |lane: usize| vec![lane as u64 * stride * size_bytes; blocks.min(1) as usize];
             (0..jobs).map(first).collect()
         }
-        Place::Device(grant) => {
+        WriteTarget::Device(grant) => {
             let lane = |job| grant.offsets(job, jobs, size_bytes);
             (0..jobs)
                 .map(lane)
                 .map(|lane| first_bytes(lane, spec))
                 .collect()
         }
-        Place::Extents(grant) => {
+        WriteTarget::Extents(grant) => {
             let files = granted_files(grant, spec);
             files
                 .map(|file| grant.offsets(file, jobs, size_bytes))
                 .collect()
         }
-        Place::Scratch(scratch) => match extents_of(record, targets, spec) {
+        WriteTarget::Scratch(scratch) => match extents_of(record, targets, spec) {
             Some(grant) => {
                 let files = granted_files(grant, spec);
                 files
@@ -170,8 +170,8 @@ fn extents_of<'t>(
         .filter(|b| b.kind == BaselineKind::Extents)?;
     let raw = baseline.target.as_ref()?;
     match &targets.iter().find(|target| target.id == *raw)?.place {
-        Place::Extents(grant) => Some(grant),
-        Place::Device(_) | Place::Scratch(_) => None,
+        WriteTarget::Extents(grant) => Some(grant),
+        WriteTarget::Device(_) | WriteTarget::Scratch(_) => None,
     }
 }
 

@@ -14,10 +14,9 @@ mod lanes;
 mod limits;
 mod passes;
 mod patience;
-mod place;
+mod power_cut;
 mod precondition;
 mod prepare;
-mod promise;
 mod remedy;
 mod request;
 mod room;
@@ -32,14 +31,14 @@ mod timeline;
 mod traced;
 mod validate;
 mod verify;
+mod write_target;
 
 pub use bench::Bench;
 pub use claims::{Trials, survey_claims};
 pub use lab::{add_failed, ended, lab_record, with_variant};
-pub use place::{Place, purge};
+pub use power_cut::{PowerCutConfig, PowerCutWriter, promiser};
 pub use precondition::{MAX_ROUNDS, Stage};
 pub use prepare::prepare;
-pub use promise::{Promiser, Vow, promiser};
 pub use request::{RunRequest, SetupError};
 pub use rounds::{Hooks, Pace, Progress, Slicer, run};
 pub use save::{RecordPath, Saver, half_saved};
@@ -47,8 +46,10 @@ pub use slice::{Outcome, SliceError, SliceParams};
 pub use survey::Survey;
 pub use targets::survey;
 pub use timeline::{
-    Grounds, Progress as TimelineProgress, Watch as TimelineWatch, prepare_workloads, run_workloads,
+    Progress as TimelineProgress, Watch as TimelineWatch, WorkloadDirs, prepare_workloads,
+    run_workloads,
 };
 pub use traced::{TracedSlice, Tracing};
-pub use validate::{Course, Watch, validate};
+pub use validate::{TrialPlan, Watch, validate};
 pub use verify::verify;
+pub use write_target::{WriteTarget, purge};

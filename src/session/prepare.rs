@@ -20,10 +20,10 @@ use crate::sys::root::Root;
 use super::baseline::{DEVICE, no_baseline};
 use super::lanes::cell_files;
 use super::patience::{ends_in_time, silent};
-use super::place::Place;
 use super::request::SetupError;
 use super::room::file_sets;
 use super::survey::Survey;
+use super::write_target::WriteTarget;
 
 /// Takes the grants and lays out the scratch files of a survey: the record, with what can't be
 /// measured taken out and told, and a place for each target that has cells. `confirmation` is what
@@ -35,7 +35,7 @@ pub fn prepare(
     confirmation: Option<(&str, bool)>,
     state: Option<&Path>,
     stop: &AtomicBool,
-) -> Result<(Record, Vec<(String, Place)>), SetupError> {
+) -> Result<(Record, Vec<(String, WriteTarget)>), SetupError> {
     let mut places = Vec::new();
     if let Some(span_bytes) = device_span(&survey)
         && let Some(place) = take_device(&mut survey, span_bytes, confirmation, stop)?
@@ -98,7 +98,7 @@ pub(super) fn take_device(
     span_bytes: u64,
     confirmation: Option<(&str, bool)>,
     stop: &AtomicBool,
-) -> Result<Option<(String, Place)>, SetupError> {
+) -> Result<Option<(String, WriteTarget)>, SetupError> {
     let Some(permit) = survey.permit.take() else {
         return Ok(None);
     };
@@ -128,7 +128,7 @@ pub(super) fn take_device(
     }
     let grant = grant?;
     target.content = grant.content();
-    Ok(Some((target.id.clone(), Place::Device(grant))))
+    Ok(Some((target.id.clone(), WriteTarget::Device(grant))))
 }
 
 fn prepare_directory(
@@ -139,7 +139,7 @@ fn prepare_directory(
     insists_on_direct: bool,
     state: Option<&Path>,
     stop: &AtomicBool,
-) -> Result<Vec<(String, Place)>, SetupError> {
+) -> Result<Vec<(String, WriteTarget)>, SetupError> {
     let Some(index) = record.targets.iter().position(|target| target.id == id) else {
         return Ok(Vec::new());
     };
@@ -177,7 +177,7 @@ fn prepare_directory(
             }
         }
     }
-    places.push((id.to_owned(), Place::Scratch(scratch)));
+    places.push((id.to_owned(), WriteTarget::Scratch(scratch)));
     Ok(places)
 }
 
@@ -291,7 +291,7 @@ fn grant_extents(
     root: &Root,
     scratch: &Scratch,
     mount: &MountFacts,
-) -> Result<Result<Place, guard::NoExtents>, SetupError> {
+) -> Result<Result<WriteTarget, guard::NoExtents>, SetupError> {
     let overwritten = scratch
         .all()
         .iter()
@@ -304,7 +304,7 @@ fn grant_extents(
         );
     }
     let grant = guard::extents(root, mount, &files.iter().collect::<Vec<_>>());
-    Ok(grant.map(Place::Extents))
+    Ok(grant.map(WriteTarget::Extents))
 }
 
 pub(super) fn cannot_open(file: &ScratchFile, error: &std::io::Error) -> SetupError {

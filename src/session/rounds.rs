@@ -13,7 +13,7 @@ use crate::model::units::show_ns;
 
 use super::request::or_in_use;
 use super::slice::{Outcome, SliceError, SliceParams};
-use super::traced::{self, Kept, TracedSlice};
+use super::traced::{self, TracedSlice, TracedSlices};
 
 /// Runs slices of cells. The real one is [`super::Bench`]; tests have one whose truth is known.
 pub trait Slicer {
@@ -140,7 +140,11 @@ pub fn run(
         begun_ns: slicer.now_ns(),
         sums: vec![latency_histogram(); record.cells.len()],
         known: vec![Known::default(); record.cells.len()],
-        traced: record.cells.iter().map(|_| Kept::default()).collect(),
+        traced: record
+            .cells
+            .iter()
+            .map(|_| TracedSlices::default())
+            .collect(),
         fresh: Vec::new(),
         fresh_traced: Vec::new(),
         random: fastrand::Rng::with_seed(record.run.seed),
@@ -162,7 +166,7 @@ struct Rounds<'a> {
     begun_ns: u64,
     sums: Vec<Histogram<u64>>,
     known: Vec<Known>,
-    traced: Vec<Kept>,
+    traced: Vec<TracedSlices>,
     /// The slices of the round that goes on, by cell.
     fresh: Vec<(usize, Slice, Histogram<u64>)>,
     fresh_traced: Vec<(usize, TracedSlice)>,

@@ -310,11 +310,11 @@ impl TracedSlice {
 
 /// All traced slices of a cell so far.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct TracedSlices {
     slices: Vec<TracedSlice>,
 }
 
-impl Kept {
+impl TracedSlices {
     pub(super) fn add(&mut self, slice: TracedSlice) {
         self.slices.push(slice);
     }

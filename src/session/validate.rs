@@ -13,7 +13,7 @@ use super::traced::TracedSlice;
 
 /// How to try claims.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct TrialPlan {
     /// How long each is measured.
     pub pace: Pace,
     /// Which cell of the slicer writes the drive twice over before a claim on its steady state, its
@@ -56,7 +56,7 @@ struct Group {
 pub fn validate(
     record: &mut Record,
     slicer: &mut dyn Slicer,
-    course: &Course,
+    course: &TrialPlan,
     watch: &mut dyn Watch,
 ) -> anyhow::Result<()> {
     let groups = groups(record);
@@ -120,7 +120,7 @@ struct Run<'a> {
     rng: fastrand::Rng,
     record: &'a mut Record,
     slicer: &'a mut dyn Slicer,
-    course: &'a Course,
+    course: &'a TrialPlan,
     watch: &'a mut dyn Watch,
 }
 

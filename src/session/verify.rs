@@ -14,7 +14,7 @@ use crate::target;
 use crate::witness::{Comparer, Found, Peer};
 
 use super::baseline::{DEVICE, device_target};
-use super::promise::{boot_id, key};
+use super::power_cut::{boot_id, key};
 use super::request::{RunRequest, SetupError};
 use super::targets::empty_record;
 

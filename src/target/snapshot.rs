@@ -12,7 +12,7 @@ use super::loops::{self, Backing, FileId};
 use super::mount::block_device;
 use super::mountinfo::{self, unescape};
 use super::sysfs::{dev_of, disk_dir, is_partition, names, text, value};
-use super::usage::By;
+use super::usage::DeviceUser;
 use crate::model::devid::DevId;
 use crate::model::units::SECTOR_BYTES;
 use crate::sys::process::share_descriptors;
@@ -136,26 +136,26 @@ impl Snapshot {
     }
 
     /// All users, but for devices that are built on others.
-    pub(super) fn named_users(&self) -> Vec<(Node, By)> {
+    pub(super) fn named_users(&self) -> Vec<(Node, DeviceUser)> {
         let mounts = self.mounts.iter().map(|mount| {
-            let by = By::Mount {
+            let by = DeviceUser::Mount {
                 mount_point: mount.mount_point.clone(),
                 pid: mount.pid,
             };
             (Node::Device(mount.dev), by)
         });
         let swaps = self.swaps.iter();
-        let swaps = swaps.map(|&dev| (Node::Device(dev), By::Swap));
+        let swaps = swaps.map(|&dev| (Node::Device(dev), DeviceUser::Swap));
         let btrfs = self.btrfs.iter().map(|(dev, uuid)| {
             let uuid = uuid.clone();
-            (Node::Device(*dev), By::Btrfs { uuid })
+            (Node::Device(*dev), DeviceUser::Btrfs { uuid })
         });
         let exports = self.exports.iter().map(|export| {
             let what = export.what.clone();
-            (export.node.clone(), By::Export { what })
+            (export.node.clone(), DeviceUser::Export { what })
         });
         let writers = self.writers.iter().map(|writer| {
-            let by = By::Writer {
+            let by = DeviceUser::Writer {
                 pid: writer.pid,
                 process: writer.process.clone(),
             };

@@ -33,7 +33,7 @@ pub enum Relation {
 
 /// Who uses a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum DeviceUser {
     /// A mounted filesystem.
     Mount {
         /// Where.
@@ -86,7 +86,7 @@ pub struct Use {
     /// That device's kernel name, or the file's path.
     pub of: String,
     /// Who uses it.
-    pub by: By,
+    pub by: DeviceUser,
     /// Which bytes both have: "sectors 2048 to 4095 of sda". None if it is all of the device.
     pub place: Option<String>,
 }
@@ -206,7 +206,7 @@ impl<'a> View<'a> {
         below.map(|backing| Use {
             relation: Relation::Lower,
             of: backing.path.clone(),
-            by: By::Unresolved,
+            by: DeviceUser::Unresolved,
             place: None,
         })
     }
@@ -217,12 +217,12 @@ impl<'a> View<'a> {
         found.is_some_and(BlockDevice::is_dm) && reaches(&self.pieces, node)
     }
 
-    fn builder(&self, device: &BlockDevice) -> By {
+    fn builder(&self, device: &BlockDevice) -> DeviceUser {
         let name = device.name.clone();
         match self.snapshot.attached(device.dev) {
-            Some(_) => By::Loop { name },
+            Some(_) => DeviceUser::Loop { name },
             // Documentation/ABI/testing/sysfs-block-dm
-            None => By::Holder {
+            None => DeviceUser::Holder {
                 name,
                 dm_name: text(device.dir.join("dm/name")),
                 dm_uuid: text(device.dir.join("dm/uuid")),
@@ -230,7 +230,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn use_of(&self, node: &Node, pieces: &[Piece], by: By) -> Option<Use> {
+    fn use_of(&self, node: &Node, pieces: &[Piece], by: DeviceUser) -> Option<Use> {
         let met = meeting(&self.pieces, pieces)?;
         Some(Use {
             relation: self.relation(node, &met.0),

@@ -6,7 +6,7 @@
 //! last one that was acknowledged to within its window, and the newest one on the device tells more:
 //! all before it were acknowledged.
 
-use crate::model::durability::{Counts, Fault, Missing, Pledge};
+use crate::model::durability::{Counts, Fault, Manifest, Missing};
 use crate::workload::stamp::{self, Content, Stamp};
 
 /// So many of the records that are missing are told one by one.
@@ -33,7 +33,7 @@ enum Held {
 /// Takes in the places of a device, one after the other from the first.
 #[derive(Debug)]
 pub struct Comparer {
-    pledge: Pledge,
+    pledge: Manifest,
     run: u128,
     promised: u64,
     window: u64,
@@ -56,7 +56,7 @@ impl Comparer {
     /// A comparison with what `pledge` says was written, of which the records up to `promised` were
     /// promised. A run that `ended` had nothing in flight. None for what can't be: a pledge that has a
     /// fault, or more records than any device takes.
-    pub fn new(pledge: &Pledge, promised: u64, ended: bool) -> Option<Comparer> {
+    pub fn new(pledge: &Manifest, promised: u64, ended: bool) -> Option<Comparer> {
         if pledge.fault().is_some() || promised > MOST_RECORDS {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::durability::{Counts, DeviceKey, Pledge, Tally};
+use crate::model::durability::{Counts, DeviceKey, Manifest, Tally};
 
 /// Said in each conversation's first message. A witness refuses another.
 pub(super) const VERSION: u32 = 1;
@@ -16,7 +16,7 @@ pub enum Request {
         /// [`VERSION`].
         version: u32,
         /// The run.
-        pledge: Pledge,
+        pledge: Manifest,
     },
     /// In a run: the device acknowledged this record, and all before it were reported.
     Wrote {
@@ -69,7 +69,7 @@ pub enum Reply {
     /// A run, and what it promised.
     Found {
         /// The run.
-        pledge: Box<Pledge>,
+        pledge: Box<Manifest>,
         /// The last record that was promised; none is 0.
         promised: u64,
         /// It said goodbye.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::codec::{self, CodecError};
 use super::message::{Reply, Request, VERSION};
-use crate::model::durability::{Counts, DeviceKey, Pledge, Tally};
+use crate::model::durability::{Counts, DeviceKey, Manifest, Tally};
 
 /// A witness that doesn't answer in this is not there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ pub enum PeerError {
 #[derive(Clone, Debug)]
 pub struct Found {
     /// What was said when it began.
-    pub pledge: Pledge,
+    pub pledge: Manifest,
     /// The last record that was promised; none is 0.
     pub promised: u64,
     /// It said goodbye.
@@ -159,7 +159,7 @@ impl Peer {
 
     /// Begins a run, or goes on with one. Gives the last record that the witness has, or none if it knows
     /// that the run is over.
-    fn begin(&mut self, pledge: &Pledge) -> Result<Option<u64>, PeerError> {
+    fn begin(&mut self, pledge: &Manifest) -> Result<Option<u64>, PeerError> {
         let request = Request::Begin {
             version: VERSION,
             pledge: pledge.clone(),
@@ -252,7 +252,7 @@ impl Answers {
 #[derive(Debug)]
 pub struct Reports<'a> {
     address: String,
-    pledge: Pledge,
+    pledge: Manifest,
     stream: TcpStream,
     answers: Arc<Answers>,
     /// The last record that was reported.
@@ -264,7 +264,7 @@ impl<'a> Reports<'a> {
     /// Begins a run. `stop` ends every wait.
     pub fn begin(
         address: &str,
-        pledge: &Pledge,
+        pledge: &Manifest,
         stop: &'a AtomicBool,
     ) -> Result<Reports<'a>, PeerError> {
         let (stream, answers) = open(address, pledge)?;
@@ -412,7 +412,7 @@ impl Drop for Reports<'_> {
 }
 
 /// A connection on which a run goes on, and what is heard there.
-fn open(address: &str, pledge: &Pledge) -> Result<(TcpStream, Arc<Answers>), PeerError> {
+fn open(address: &str, pledge: &Manifest) -> Result<(TcpStream, Arc<Answers>), PeerError> {
     let mut peer = Peer::connect(address)?;
     let begun = peer.begin(pledge)?;
     let answers = Arc::new(Answers::default());

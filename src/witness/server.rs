@@ -18,7 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::codec::{self, CodecError};
 use super::message::{Reply, Request, VERSION};
 use super::store::{Log, Run, Store, StoreError};
-use crate::model::durability::Pledge;
+use crate::model::durability::Manifest;
 
 /// A peer must go on saying what it wants, and take its answers, within this.
 const GREETING: Duration = Duration::from_secs(10);
@@ -198,7 +198,7 @@ impl Server {
         &self,
         reader: &mut BufReader<&TcpStream>,
         from: SocketAddr,
-        pledge: &Pledge,
+        pledge: &Manifest,
         tell: &(dyn Fn(String) + Sync),
     ) -> Result<(), Ended> {
         if let Some(fault) = pledge.fault() {
@@ -233,7 +233,7 @@ impl Server {
 /// Takes a run's reports; whether it said goodbye.
 fn reports(
     reader: &mut BufReader<&TcpStream>,
-    pledge: &Pledge,
+    pledge: &Manifest,
     log: &mut Log,
     stored: &mut u64,
 ) -> Result<bool, Ended> {

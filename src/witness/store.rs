@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::durability::{Counts, DeviceKey, Pledge, Tally};
+use crate::model::durability::{Counts, DeviceKey, Manifest, Tally};
 use crate::sys::limits;
 
 /// A file is made short again once so much was added: an hour of reports was 54 MB.
@@ -46,7 +46,7 @@ enum Line {
     Begun {
         /// When, by the witness's clock: RFC 3339, in UTC.
         received: String,
-        pledge: Pledge,
+        pledge: Manifest,
     },
     /// The records up to this one were acknowledged.
     Wrote(u64),
@@ -60,7 +60,7 @@ enum Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     received: jiff::Timestamp,
-    pub(super) pledge: Pledge,
+    pub(super) pledge: Manifest,
     /// The last record that was promised; none is 0.
     pub(super) promised: u64,
     pub(super) ended: bool,
@@ -176,7 +176,7 @@ impl Store {
 
     /// Begins a run, whose pledge has no fault, or goes on with one that was begun with the same pledge;
     /// none if that is over. Gives the last record that it reported, too, which is on disk.
-    pub(super) fn begin(&self, pledge: &Pledge) -> Result<Option<(Log, u64)>, StoreError> {
+    pub(super) fn begin(&self, pledge: &Manifest) -> Result<Option<(Log, u64)>, StoreError> {
         let path = self.path(&pledge.id);
         let mut append = OpenOptions::new();
         append.append(true);
@@ -244,7 +244,7 @@ impl Store {
 
     /// A drive may keep what it acknowledged of a write with FUA and break its flushes, so each method
     /// counts for itself.
-    fn tally(&self, pledge: &Pledge) -> Result<Tally, StoreError> {
+    fn tally(&self, pledge: &Manifest) -> Result<Tally, StoreError> {
         let mut tally = Tally::default();
         for run in self.runs()? {
             let is_alike = run.pledge.device.is_same(&pledge.device)

@@ -9,7 +9,7 @@ use crate::model::units::{digits3, show_amount, show_bytes, show_ns};
 
 use super::{Case, Explanation, Kind, cells_of, cost, medians, name, quoted, short_cost, typical};
 use crate::analyse::amplify::Amplification;
-use crate::analyse::effort::Effort;
+use crate::analyse::overhead::WriteOverhead;
 use crate::model::record::Cell;
 
 /// Bytes per byte from which a write is not just itself: counters of a cell that overwrites in place
@@ -167,7 +167,7 @@ struct Committed {
     each: String,
 }
 
-fn committed(effort: &Effort) -> Option<Committed> {
+fn committed(effort: &WriteOverhead) -> Option<Committed> {
     if let Some(per_write) = effort.transactions {
         let each = effort.commit_ns.map(show_ns);
         return Some(Committed {

@@ -14,7 +14,7 @@ use crate::model::units::{digits3, show_bytes, show_ns};
 pub(super) use device::unflushed;
 
 use super::amplify::{Amplification, amplifications};
-use super::effort::{Effort, efforts};
+use super::overhead::{WriteOverhead, efforts};
 use super::trunc::{TruncPenalty, trunc_penalties};
 
 /// One explanation.
@@ -98,7 +98,7 @@ struct Case<'a> {
     target: &'a Target,
     cells: Vec<&'a Cell>,
     amplifications: &'a [Amplification],
-    efforts: &'a [Effort],
+    efforts: &'a [WriteOverhead],
     penalties: &'a [TruncPenalty],
 }
 
@@ -109,7 +109,7 @@ impl<'a> Case<'a> {
             .find(|amplification| amplification.cell == cell.spec.id)
     }
 
-    fn effort(&self, cell: &Cell) -> Option<&'a Effort> {
+    fn effort(&self, cell: &Cell) -> Option<&'a WriteOverhead> {
         self.efforts
             .iter()
             .find(|effort| effort.cell == cell.spec.id)

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use crate::engine::drive::{Course, Ending, drive};
+use crate::engine::issue_loop::{Ending, LaneWork, drive};
 use crate::engine::meter::{Measured, Meter, merge};
 use crate::engine::port::{Done, Port, Wait};
 use crate::engine::tests::{OFFSETS, ops};
@@ -71,7 +71,7 @@ fn scripted(failing: usize, result: i32) -> Scripted {
 
 fn driven(port: &mut Scripted, queue_depth: u32) -> (io::Result<Ending>, Sample) {
     let mut meter = Meter::new(1000, 1_000_000, 0);
-    let course = Course {
+    let course = LaneWork {
         offsets: &OFFSETS,
         cursor: Cursor::new(Pattern::Seq, OFFSETS.len(), 0, 0, false),
         size_bytes: 4096,

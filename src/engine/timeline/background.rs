@@ -15,7 +15,7 @@ use crate::sys::writeback;
 use crate::workload::dirty::{Dirty, due_ns, runs};
 use crate::workload::payload::Filler;
 
-use super::conduct::{Course, Stage};
+use super::conduct::{Schedule, Stage};
 use super::failure::Failure;
 
 /// A data file, and what happens to it.
@@ -82,7 +82,7 @@ impl<'a> Background<'a> {
     }
 
     /// No more phases than this end within a course.
-    pub(super) fn most_phases(&self, course: &Course) -> usize {
+    pub(super) fn most_phases(&self, course: &Schedule) -> usize {
         2 * (course.duration_ns / self.pace.interval_ns.max(1)) as usize + 3
     }
 

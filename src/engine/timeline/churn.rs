@@ -16,7 +16,7 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::pwrite::pwritev2;
 use crate::workload::payload::Filler;
 
-use super::conduct::{Actor, Course, Stage, Tick, conduct};
+use super::conduct::{Actor, Schedule, Stage, Tick, conduct};
 use super::counted::Counted;
 use super::failure::Failure;
 use super::series::{Op, Series};
@@ -40,7 +40,7 @@ pub struct ChurnJob<'a> {
 /// Makes files until the course ends or `stop` is set. None is left. Calls `tick` at each interval's
 /// end.
 pub fn churn(
-    course: &Course,
+    course: &Schedule,
     job: &ChurnJob<'_>,
     stop: &AtomicBool,
     tick: &mut dyn FnMut(Tick) -> bool,
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    const COURSE: Course = Course {
+    const COURSE: Schedule = Schedule {
         duration_ns: 50_000_000,
         interval_ns: 10_000_000,
     };

@@ -10,7 +10,7 @@ use crate::sys::clock::monotonic_ns;
 use crate::workload::log::pieces;
 
 use super::background::{Background, Checkpointed, Dirtied};
-use super::conduct::{Actor, Course, Stage, Tick, conduct};
+use super::conduct::{Actor, Schedule, Stage, Tick, conduct};
 use super::counted::Counted;
 use super::failure::Failure;
 use super::group::Queue;
@@ -41,7 +41,7 @@ pub struct Log<'a> {
 /// Has clients commit until the course ends or `stop` is set, while `background` dirties a data file
 /// and checkpoints it. Calls `tick` at each interval's end.
 pub fn commits(
-    course: &Course,
+    course: &Schedule,
     log: &Log<'_>,
     background: Option<&Background<'_>>,
     stop: &AtomicBool,

@@ -16,7 +16,7 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// For how long a workload runs, and in which intervals it is counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct Schedule {
     /// Nothing is begun after this time.
     pub duration_ns: u64,
     /// Width of an interval. Must not be zero.
@@ -43,7 +43,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(course: &Course, stop: &'a AtomicBool) -> Stage<'a> {
+    pub(super) fn new(course: &Schedule, stop: &'a AtomicBool) -> Stage<'a> {
         let origin_ns = monotonic_ns() + LEAD_NS;
         Stage {
             origin_ns,
@@ -151,7 +151,7 @@ fn tick_on(origin_ns: u64, interval_ns: u64, all_gone: &Receiver<()>, tick: &mut
 mod tests {
     use super::*;
 
-    const COURSE: Course = Course {
+    const COURSE: Schedule = Schedule {
         duration_ns: 60_000_000,
         interval_ns: 10_000_000,
     };

@@ -21,6 +21,6 @@ mod writer;
 pub use background::{Background, Pace};
 pub use churn::{ChurnJob, churn};
 pub use commits::{Log, commits};
-pub use conduct::{Course, Tick};
+pub use conduct::{Schedule, Tick};
 pub use counted::Counted;
 pub use segments::{SegmentsJob, segments};

@@ -18,7 +18,7 @@ use crate::model::timeline::{Segments, Switch, WalAppend};
 use crate::sys::clock::monotonic_ns;
 use crate::workload::log::Piece;
 
-use super::conduct::{Actor, Course, Stage, Tick, conduct};
+use super::conduct::{Actor, Schedule, Stage, Tick, conduct};
 use super::counted::Counted;
 use super::failure::Failure;
 use super::series::{Op, Series};
@@ -48,7 +48,7 @@ pub struct SegmentsJob<'a> {
 /// Writes segment after segment until the course ends or `stop` is set. Those that were made are
 /// gone then, and recycled ones have their first names. Calls `tick` at each interval's end.
 pub fn segments(
-    course: &Course,
+    course: &Schedule,
     job: &SegmentsJob<'_>,
     stop: &AtomicBool,
     tick: &mut dyn FnMut(Tick) -> bool,
@@ -254,7 +254,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    const COURSE: Course = Course {
+    const COURSE: Schedule = Schedule {
         duration_ns: 40_000_000,
         interval_ns: 10_000_000,
     };

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use crate::model::sample::{MAX_NS, MIN_NS, latency_histogram};
 use crate::sys::pulse;
 
-use super::conduct::Course;
+use super::conduct::Schedule;
 use super::failure::Failure;
 
 /// There is room for operations that end this long after the run's end; later ones count in the
@@ -74,7 +74,7 @@ impl Latency {
 
 impl Series {
     /// For a run that begins at `origin_ns` and has at most `phases` phases, at least one.
-    pub(super) fn new(course: &Course, origin_ns: u64, phases: usize) -> Series {
+    pub(super) fn new(course: &Schedule, origin_ns: u64, phases: usize) -> Series {
         let room_ns = course.duration_ns.saturating_add(ROOM_NS);
         let intervals = room_ns.div_ceil(course.interval_ns).min(MAX_INTERVALS);
         Series {
@@ -127,7 +127,7 @@ impl Series {
 mod tests {
     use super::*;
 
-    const COURSE: Course = Course {
+    const COURSE: Schedule = Schedule {
         duration_ns: 1_000,
         interval_ns: 100,
     };

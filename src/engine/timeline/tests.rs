@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::spec::Data;
 use crate::model::cell::Payload;
 
-const COURSE: Course = Course {
+const COURSE: Schedule = Schedule {
     duration_ns: 150_000_000,
     interval_ns: 10_000_000,
 };

@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 
 use crate::engine::Data;
 use crate::engine::timeline::{
-    Background, ChurnJob, Counted, Course, Log, Pace, SegmentsJob, Tick, churn, commits, segments,
+    Background, ChurnJob, Counted, Log, Pace, Schedule, SegmentsJob, Tick, churn, commits, segments,
 };
 use crate::guard::WriteGrant;
 use crate::model::cell::Payload;
@@ -18,7 +18,7 @@ use crate::model::timeline::{Checkpoint, Segments, WalAppend, Workload};
 use crate::scratch::ScratchFile;
 use crate::sys::root::Root;
 
-use super::ground::{Ground, Grounds};
+use super::dirs::{WorkloadDir, WorkloadDirs};
 use super::sides::Side;
 
 /// What a stretch needs to know of its run.
@@ -36,14 +36,18 @@ pub(super) struct Context<'a> {
 
 /// One run of a side.
 pub(super) struct Drive<'a> {
-    pub(super) ground: &'a Ground,
-    pub(super) course: &'a Course,
+    pub(super) ground: &'a WorkloadDir,
+    pub(super) course: &'a Schedule,
     pub(super) context: &'a Context<'a>,
     pub(super) tick: &'a mut dyn FnMut(Tick) -> bool,
 }
 
 /// Runs `side`.
-pub(super) fn drive(grounds: &Grounds, side: Side, drive: Drive<'_>) -> anyhow::Result<Counted> {
+pub(super) fn drive(
+    grounds: &WorkloadDirs,
+    side: Side,
+    drive: Drive<'_>,
+) -> anyhow::Result<Counted> {
     match (&drive.ground.workload, side) {
         (_, Side::Raw) => {
             let extents = drive

@@ -1,13 +1,13 @@
 //! Workloads over time: prepared like cells, then each side runs for a long stretch, in alternation
 //! where sides are compared.
 
+mod dirs;
 mod drive;
-mod ground;
 mod run;
 mod samples;
 mod sides;
 mod stretch;
 mod survey;
 
-pub use ground::{Grounds, prepare_workloads};
+pub use dirs::{WorkloadDirs, prepare_workloads};
 pub use run::{Progress, Watch, run_workloads};

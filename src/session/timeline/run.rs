@@ -12,8 +12,8 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::pulse;
 use crate::sys::root::Root;
 
+use super::dirs::{WorkloadDir, WorkloadDirs};
 use super::drive::Context;
-use super::ground::{Ground, Grounds};
 use super::sides::{Side, name};
 use super::stretch::stretch;
 
@@ -42,7 +42,7 @@ pub struct Progress<'a> {
 pub fn run_workloads(
     root: &Root,
     record: &mut Record,
-    grounds: &mut Grounds,
+    grounds: &mut WorkloadDirs,
     plan: &WorkloadPlan,
     stop: &AtomicBool,
     watch: &mut dyn Watch,
@@ -80,7 +80,7 @@ struct Run<'a> {
     done: Duration,
     lookout: Lookout,
     record: &'a mut Record,
-    grounds: &'a mut Grounds,
+    grounds: &'a mut WorkloadDirs,
     plan: &'a WorkloadPlan,
     stop: &'a AtomicBool,
     watch: &'a mut dyn Watch,
@@ -175,7 +175,7 @@ impl Run<'_> {
 
     /// The length of all stretches, all repetitions together.
     fn total(&self) -> Duration {
-        let all = self.grounds.grounds.iter().flat_map(Ground::sides);
+        let all = self.grounds.grounds.iter().flat_map(WorkloadDir::sides);
         let once: Duration = all.map(|side| side.duration(self.plan)).sum();
         once * self.plan.repeat
     }

@@ -6,7 +6,7 @@ use crate::model::cell::Role;
 use crate::model::timeline::{Segments, Workload};
 use crate::plan::WorkloadPlan;
 
-use super::ground::Ground;
+use super::dirs::WorkloadDir;
 use crate::session::survey::Survey;
 
 /// One side.
@@ -69,7 +69,7 @@ pub(super) fn name(target: &str, workload: &Workload, side: Side) -> String {
     format!("{target} {}: {of}", workload.kind())
 }
 
-impl Ground {
+impl WorkloadDir {
     /// All sides of its workload.
     pub(super) fn sides(&self) -> Vec<Side> {
         sides(&self.workload, self.raw.is_some())

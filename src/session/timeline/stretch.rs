@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use nix::unistd::syncfs;
 
-use crate::engine::timeline::{Counted, Course, Tick};
+use crate::engine::timeline::{Counted, Schedule, Tick};
 use crate::model::histogram::LatencyNs;
 use crate::model::histogram::encode;
 use crate::model::sample::JobUse;
@@ -15,8 +15,8 @@ use crate::session::counters::Counters;
 use crate::session::tally::{Observed, Reading, Tally};
 use crate::sys::clock::monotonic_ns;
 
+use super::dirs::{WorkloadDir, WorkloadDirs};
 use super::drive::{Context, Drive, drive};
-use super::ground::{Ground, Grounds};
 use super::samples::Samples;
 use super::sides::Side;
 
@@ -26,7 +26,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// Runs `side` of the workload of the directory at `at` once. Calls `told` at each interval's end
 /// with the time since the stretch's begin; the stretch ends once it says no.
 pub(super) fn stretch(
-    grounds: &Grounds,
+    grounds: &WorkloadDirs,
     at: usize,
     side: Side,
     duration: Duration,
@@ -42,7 +42,7 @@ pub(super) fn stretch(
         root: context.root,
         counters,
     };
-    let course = Course {
+    let course = Schedule {
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
         interval_ns: INTERVAL_NS,
     };
@@ -80,7 +80,7 @@ pub(super) fn stretch(
 }
 
 /// Has the filesystem write all that it holds back, its journal too.
-fn settle(ground: &Ground) -> anyhow::Result<()> {
+fn settle(ground: &WorkloadDir) -> anyhow::Result<()> {
     syncfs(ground.scratch.folder()).map_err(|errno| {
         anyhow::anyhow!("cannot sync the filesystem of the scratch folder: {errno}")
     })
@@ -93,7 +93,7 @@ fn traffic(counters: &Counters, before: &Reading, after: &Reading) -> Vec<Device
 }
 
 /// A timeline with what was counted; what a stretch is is for the caller to fill in.
-fn of_counted(ground: &Ground, counted: Counted, samples: &Samples<'_>) -> Timeline {
+fn of_counted(ground: &WorkloadDir, counted: Counted, samples: &Samples<'_>) -> Timeline {
     let mut intervals = counted.intervals;
     let ops = intervals.iter().map(|interval| interval.ops).sum();
     let bytes = intervals.iter().map(|interval| interval.bytes).sum();

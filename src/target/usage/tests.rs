@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    fn usage(&self, dev: &str) -> Vec<(Relation, String, By)> {
+    fn usage(&self, dev: &str) -> Vec<(Relation, String, DeviceUser)> {
         usage(&self.root(), dev.parse().unwrap())
             .unwrap()
             .uses
@@ -82,8 +82,8 @@ impl Machine {
     }
 }
 
-fn mount(mount_point: &str, pid: Option<u32>) -> By {
-    By::Mount {
+fn mount(mount_point: &str, pid: Option<u32>) -> DeviceUser {
+    DeviceUser::Mount {
         mount_point: mount_point.into(),
         pid,
     }
@@ -194,7 +194,7 @@ fn a_namespace_under_two_numbers_is_one_drive() {
     machine.file("sys/devices/md0/slaves/nvme1n1/dev", "259:1");
     let uses = machine.usage("259:0");
     assert!(
-        matches!(&uses[..], [(Relation::OtherPath, of, By::Holder { .. })] if of == "nvme1n1"),
+        matches!(&uses[..], [(Relation::OtherPath, of, DeviceUser::Holder { .. })] if of == "nvme1n1"),
         "{uses:?}"
     );
 }
@@ -210,7 +210,7 @@ fn swap_btrfs_and_holders_are_uses() {
     machine.map("dm-0", "240:0", &["8:1"]);
     machine.file("sys/devices/dm-0/dm/name", "vg-root");
     machine.file("sys/devices/dm-0/dm/uuid", "LVM-abc");
-    let uses: Vec<By> = machine
+    let uses: Vec<DeviceUser> = machine
         .usage("8:1")
         .into_iter()
         .map(|found| found.2)
@@ -218,11 +218,11 @@ fn swap_btrfs_and_holders_are_uses() {
     assert_eq!(
         uses,
         [
-            By::Swap,
-            By::Btrfs {
+            DeviceUser::Swap,
+            DeviceUser::Btrfs {
                 uuid: "uuid-1".into()
             },
-            By::Holder {
+            DeviceUser::Holder {
                 name: "dm-0".into(),
                 dm_name: Some("vg-root".into()),
                 dm_uuid: Some("LVM-abc".into()),
@@ -231,8 +231,8 @@ fn swap_btrfs_and_holders_are_uses() {
     );
 }
 
-fn exported(what: &str) -> By {
-    By::Export { what: what.into() }
+fn exported(what: &str) -> DeviceUser {
+    DeviceUser::Export { what: what.into() }
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_second_loop_on_the_same_file_and_its_mount_are_uses() {
     let mounted = (Relation::Overlap, "loop1".into(), mount("/x", None));
     assert_eq!(uses[0], mounted);
     assert!(
-        matches!(&uses[1], (Relation::Lower, of, By::Loop { name }) if name == "loop1" && of.ends_with("image")),
+        matches!(&uses[1], (Relation::Lower, of, DeviceUser::Loop { name }) if name == "loop1" && of.ends_with("image")),
         "{uses:?}"
     );
 }
@@ -380,7 +380,7 @@ fn a_loop_device_over_what_is_used_below_is_in_use() {
     assert!(
         uses.iter()
             .any(|(relation, _, by)| *relation == Relation::Itself
-                && matches!(by, By::Holder { name, .. } if name == "dm-0"))
+                && matches!(by, DeviceUser::Holder { name, .. } if name == "dm-0"))
     );
     assert!(
         !uses.iter().any(|(_, of, _)| of == "dm-1" || of == "dm-0"),
@@ -405,7 +405,7 @@ fn a_map_that_nobody_uses_beside_another_over_the_same_map_is_no_matter() {
     machine.map("dm-3", "240:3", &["8:0"]);
     let uses = machine.usage("240:3");
     assert!(
-        matches!(&uses[..], [(Relation::Lower, of, By::Holder { name, .. }), ..] if of == "sda" && name == "dm-0"),
+        matches!(&uses[..], [(Relation::Lower, of, DeviceUser::Holder { name, .. }), ..] if of == "sda" && name == "dm-0"),
         "{uses:?}"
     );
 }
@@ -422,7 +422,7 @@ fn a_thread_with_descriptors_of_its_own_may_be_a_writer_and_so_may_be_one_of_the
     machine.file(&format!("{table}/fdinfo/3"), "flags:\t0100002\n");
     fs::create_dir_all(machine.0.path().join(table).join("fd")).unwrap();
     symlink(&image, machine.0.path().join(table).join("fd/3")).unwrap();
-    let writer = By::Writer {
+    let writer = DeviceUser::Writer {
         pid: 77,
         process: "writer".into(),
     };
@@ -473,18 +473,18 @@ fn an_image_on_a_filesystem_over_others_is_refused_and_may_be_another_s_of_its_s
     let uses = machine.usage("7:0");
     assert_eq!(
         uses.iter()
-            .filter(|(_, _, by)| *by == By::Unresolved)
+            .filter(|(_, _, by)| *by == DeviceUser::Unresolved)
             .count(),
         2,
         "{uses:?}"
     );
     assert!(
         uses.iter()
-            .any(|(_, _, by)| matches!(by, By::Loop { name } if name == "loop1"))
+            .any(|(_, _, by)| matches!(by, DeviceUser::Loop { name } if name == "loop1"))
     );
     // Files of two sizes are two files.
     machine.file("sys/devices/loop1/size", "4096");
     let uses = machine.usage("7:0");
     assert_eq!(uses.len(), 1, "{uses:?}");
-    assert_eq!(uses[0].2, By::Unresolved);
+    assert_eq!(uses[0].2, DeviceUser::Unresolved);
 }

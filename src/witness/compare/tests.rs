@@ -6,8 +6,8 @@ const RECORD: usize = 1024;
 const PLACES: u64 = 16;
 const WINDOW: u64 = 4;
 
-fn pledge() -> Pledge {
-    Pledge {
+fn pledge() -> Manifest {
+    Manifest {
         span_bytes: PLACES * RECORD as u64,
         record_bytes: RECORD as u64,
         window: WINDOW,

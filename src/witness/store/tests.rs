@@ -9,7 +9,7 @@ fn open(folder: &tempfile::TempDir) -> Store {
     Store::open(folder.path()).unwrap()
 }
 
-fn wrote(store: &Store, pledge: &Pledge, sequence: u64) {
+fn wrote(store: &Store, pledge: &Manifest, sequence: u64) {
     let (mut log, _) = store.begin(pledge).unwrap().unwrap();
     log.wrote(sequence).unwrap();
 }
@@ -32,7 +32,7 @@ fn a_run_is_there_after_the_witness_began_anew() {
     assert_eq!(sequence, 7);
     log.ended(9).unwrap();
     assert!(store.begin(&pledge).unwrap().is_none(), "it is over");
-    let otherwise = Pledge {
+    let otherwise = Manifest {
         window: 2,
         ..pledge.clone()
     };
@@ -145,7 +145,7 @@ fn cuts_are_counted_by_device_and_by_what_was_found_first() {
         pledge.device.name = "sdz".to_owned();
         pledge
     };
-    let flushed = Pledge {
+    let flushed = Manifest {
         method: Method::Fdatasync,
         ..fixture::pledge(5)
     };

@@ -11,7 +11,7 @@ const WAKING: f64 = 0.01;
 
 /// One cell, by its slices in which each was counted. Everything is per write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effort {
+pub struct WriteOverhead {
     /// The `id` of the cell.
     pub cell: String,
     /// Processor time in the program. The kernel counts the sum of this and `system_ns` exactly, and
@@ -42,11 +42,11 @@ pub struct Effort {
 }
 
 /// Every cell whose slices were counted, in the record's order.
-pub fn efforts(record: &Record) -> Vec<Effort> {
+pub fn efforts(record: &Record) -> Vec<WriteOverhead> {
     record.cells.iter().filter_map(effort).collect()
 }
 
-fn effort(cell: &Cell) -> Option<Effort> {
+fn effort(cell: &Cell) -> Option<WriteOverhead> {
     let process =
         |of: fn(&ProcessCount) -> u64| per_write(cell, |slice| slice.process.as_ref().map(of));
     let jbd2 = |slice: &Slice| slice.filesystem?.jbd2;
@@ -56,7 +56,7 @@ fn effort(cell: &Cell) -> Option<Effort> {
         let own = slice.process.and(slice.worker_cpu_ns);
         own.filter(|_| uses_threads(cell))
     });
-    Some(Effort {
+    Some(WriteOverhead {
         cell: cell.spec.id.clone(),
         user_ns: process(|process| process.user_ns)?,
         // Those threads never run the program.

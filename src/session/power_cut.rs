@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::engine;
 use crate::guard::{self, Confirmations, Lookout, Permit};
 use crate::model::cell::{EngineKind, Method};
-use crate::model::durability::{DeviceKey, Pledge};
+use crate::model::durability::{DeviceKey, Manifest};
 use crate::model::facts::{DeviceFacts, DeviceKind};
 use crate::scratch::open_flags;
 use crate::sys::root::Root;
@@ -23,7 +23,7 @@ const WINDOW: u64 = 64;
 
 /// How records are written.
 #[derive(Clone, Copy, Debug)]
-pub struct Vow {
+pub struct PowerCutConfig {
     /// What is written of the device, from its start: at most.
     pub span_bytes: u64,
     /// Bytes of a record.
@@ -40,11 +40,11 @@ pub struct Vow {
 
 /// A claimed device whose promises are to be witnessed.
 #[derive(Debug)]
-pub struct Promiser {
+pub struct PowerCutWriter {
     permit: Permit,
-    vow: Vow,
+    vow: PowerCutConfig,
     /// What the witness is told.
-    pub pledge: Pledge,
+    pub pledge: Manifest,
 }
 
 impl From<PeerError> for SetupError {
@@ -57,7 +57,11 @@ impl From<PeerError> for SetupError {
 }
 
 /// Claims a device and judges it; nothing is written.
-pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupError> {
+pub fn promiser(
+    root: &Root,
+    path: &Path,
+    vow: PowerCutConfig,
+) -> Result<PowerCutWriter, SetupError> {
     if !matches!(
         vow.method,
         Method::ODsync | Method::OSync | Method::RwfDsync | Method::Fdatasync | Method::Fsync
@@ -86,7 +90,7 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
     }
     let span_bytes = vow.span_bytes.min(device.size_bytes);
     let places = span_bytes / vow.record_bytes.max(1);
-    let pledge = Pledge {
+    let pledge = Manifest {
         id: format!("{:032x}", fastrand::u128(..)),
         span_bytes: span_bytes - span_bytes % vow.record_bytes.max(1),
         record_bytes: vow.record_bytes,
@@ -100,14 +104,14 @@ pub fn promiser(root: &Root, path: &Path, vow: Vow) -> Result<Promiser, SetupErr
     if let Some(fault) = pledge.fault() {
         return Err(SetupError::Usage(fault));
     }
-    Ok(Promiser {
+    Ok(PowerCutWriter {
         permit,
         vow,
         pledge,
     })
 }
 
-impl Promiser {
+impl PowerCutWriter {
     /// What the guard can't rule out.
     pub fn doubts(&self) -> Vec<String> {
         self.permit.doubts(false)
@@ -126,9 +130,9 @@ impl Promiser {
         address: &str,
         confirmation: (&str, bool),
         stop: &AtomicBool,
-        promised: &mut dyn FnMut(&Pledge) -> anyhow::Result<()>,
+        promised: &mut dyn FnMut(&Manifest) -> anyhow::Result<()>,
     ) -> anyhow::Result<u64> {
-        let Promiser {
+        let PowerCutWriter {
             permit,
             vow,
             pledge,
@@ -157,10 +161,10 @@ impl Promiser {
 /// acknowledged.
 fn write(
     fd: BorrowedFd<'_>,
-    pledge: &Pledge,
+    pledge: &Manifest,
     reports: &mut Reports<'_>,
     more: &mut dyn FnMut(u64) -> Result<bool, SetupError>,
-    promised: &mut dyn FnMut(&Pledge) -> anyhow::Result<()>,
+    promised: &mut dyn FnMut(&Manifest) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
     let run = pledge.run().unwrap_or_default();
     let mut sequence = 0;

@@ -15,7 +15,7 @@ use crate::workload::pattern::Cursor;
 const MAX_WAIT_NS: u64 = 100_000_000;
 
 /// What one lane is to do.
-pub(super) struct Course<'a> {
+pub(super) struct LaneWork<'a> {
     /// Where its blocks lie. Every index that `cursor` gives is one of these.
     pub(super) offsets: &'a [u64],
     pub(super) cursor: Cursor,
@@ -57,7 +57,7 @@ enum Step {
     End(Ending),
 }
 
-impl Course<'_> {
+impl LaneWork<'_> {
     #[inline]
     fn step(&self, now_ns: u64, issued: u64, stop: &AtomicBool) -> Step {
         let due_ns = match self.arrivals {
@@ -91,7 +91,7 @@ impl Course<'_> {
 /// was to start, however late it then did. The first failure ends the issuing.
 pub(super) fn drive<P: Port>(
     port: &mut P,
-    mut course: Course<'_>,
+    mut course: LaneWork<'_>,
     stop: &AtomicBool,
     meter: &mut Meter,
 ) -> io::Result<Ending> {

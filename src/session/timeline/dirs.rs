@@ -12,10 +12,10 @@ use crate::model::timeline::Workload;
 use crate::scratch::Scratch;
 use crate::session::baseline::{DEVICE, no_baseline};
 use crate::session::counters::{self, Counters};
-use crate::session::place::Place;
 use crate::session::prepare::{cannot_open, direct_lost, take_device};
 use crate::session::request::SetupError;
 use crate::session::survey::Survey;
+use crate::session::write_target::WriteTarget;
 use crate::sys::root::Root;
 
 /// What a log's O_DIRECT is tried with.
@@ -23,15 +23,15 @@ const PROBE_BYTES: u64 = 8 << 10;
 
 /// Where workloads run.
 #[derive(Debug)]
-pub struct Grounds {
-    pub(super) grounds: Vec<Ground>,
+pub struct WorkloadDirs {
+    pub(super) grounds: Vec<WorkloadDir>,
     /// The device that was named, which all directories are compared with.
     pub(super) device: Option<WriteGrant>,
 }
 
 /// A directory that a workload runs in.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct WorkloadDir {
     pub(super) target: String,
     pub(super) workload: Workload,
     /// Of the devices below it.
@@ -66,7 +66,7 @@ pub fn prepare_workloads(
     confirmation: Option<(&str, bool)>,
     state: Option<&Path>,
     stop: &AtomicBool,
-) -> Result<(Record, Grounds), SetupError> {
+) -> Result<(Record, WorkloadDirs), SetupError> {
     let workloads = std::mem::take(&mut survey.workloads);
     let span_bytes = workloads
         .iter()
@@ -81,8 +81,8 @@ pub fn prepare_workloads(
         None => None,
     };
     let device = device.and_then(|(_, place)| match place {
-        Place::Device(grant) => Some(grant),
-        Place::Extents(_) | Place::Scratch(_) => None,
+        WriteTarget::Device(grant) => Some(grant),
+        WriteTarget::Extents(_) | WriteTarget::Scratch(_) => None,
     });
     let mut grounds = Vec::new();
     for ((id, mount), (_, workload)) in std::mem::take(&mut survey.mounts)
@@ -111,7 +111,7 @@ pub fn prepare_workloads(
         let text = "no filesystem is left that can be measured".to_owned();
         return Err(SetupError::Cannot(text));
     }
-    Ok((survey.record, Grounds { grounds, device }))
+    Ok((survey.record, WorkloadDirs { grounds, device }))
 }
 
 /// Takes a directory and the device below it out of the record.
@@ -138,7 +138,7 @@ fn ground(
     workload: Workload,
     state: Option<&Path>,
     stop: &AtomicBool,
-) -> Result<Ground, SetupError> {
+) -> Result<WorkloadDir, SetupError> {
     let Some(index) = record.targets.iter().position(|target| target.id == id) else {
         return Err(SetupError::Cannot(format!("there is no target {id}")));
     };
@@ -172,7 +172,7 @@ fn ground(
         record.targets[index].buffered = lost.map(|lost| lost.reason);
     }
     let raw = raw_side(root, record, index, &scratch, &logs, mount)?;
-    Ok(Ground {
+    Ok(WorkloadDir {
         target: id.to_owned(),
         workload,
         counters: counters::of(root, record, id),

@@ -11,7 +11,7 @@ use super::counters::Counters;
 
 /// Where a target's writes go.
 #[derive(Debug)]
-pub enum Place {
+pub enum WriteTarget {
     /// To a device's span.
     Device(WriteGrant),
     /// To the blocks of scratch files.
@@ -23,7 +23,7 @@ pub enum Place {
 /// A target of a bench.
 pub(super) struct Target {
     pub(super) id: String,
-    pub(super) place: Place,
+    pub(super) place: WriteTarget,
     /// The block device that it is or lies on.
     pub(super) device: Option<DevId>,
     /// What is read before and after each pass.
@@ -35,19 +35,19 @@ pub(super) struct Target {
     pub(super) fds: Vec<(OFlag, GrantedFd)>,
 }
 
-impl Place {
+impl WriteTarget {
     /// The right to write a device; none for files.
     pub(super) fn grant(&self) -> Option<&WriteGrant> {
         match self {
-            Place::Device(grant) | Place::Extents(grant) => Some(grant),
-            Place::Scratch(_) => None,
+            WriteTarget::Device(grant) | WriteTarget::Extents(grant) => Some(grant),
+            WriteTarget::Scratch(_) => None,
         }
     }
 }
 
 /// Discards the whole of a device whose grant allows that, and only then gives true. `more` is asked
 /// now and then, with the bytes that are done, whether to go on.
-pub fn purge(place: &Place, more: &dyn Fn(u64) -> bool) -> Result<bool, Refusal> {
+pub fn purge(place: &WriteTarget, more: &dyn Fn(u64) -> bool) -> Result<bool, Refusal> {
     place.grant().map_or(Ok(false), |grant| grant.discard(more))
 }
 

@@ -10,7 +10,7 @@ use crate::model::variant::Variant;
 
 /// A word that may lead elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StrayWord {
+pub struct DisallowedOption {
     /// The list that it stands in: `mkfs` or `mount`.
     pub key: &'static str,
     /// The word.
@@ -18,7 +18,7 @@ pub struct StrayWord {
     why: &'static str,
 }
 
-impl fmt::Display for StrayWord {
+impl fmt::Display for DisallowedOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: '{}' {}", self.key, self.word, self.why)
     }
@@ -39,11 +39,11 @@ const KEYS: [&str; 5] = ["dev", "devices", "filename", "journal_device", "source
 
 /// The first word of a variant that may lead its mkfs or its mount elsewhere; none in what can't be
 /// made at all.
-pub fn stray_word(variant: &Variant) -> Option<StrayWord> {
+pub fn disallowed_option(variant: &Variant) -> Option<DisallowedOption> {
     let stray = |key| {
         move |(word, why): (&String, _)| {
             let word = word.clone();
-            StrayWord { key, word, why }
+            DisallowedOption { key, word, why }
         }
     };
     let of_mkfs = match recipe::of(variant) {
@@ -153,7 +153,7 @@ mod tests {
             mount: words(mount),
             ..Variant::default()
         };
-        stray_word(&variant).map(|stray| (stray.word, stray.why))
+        disallowed_option(&variant).map(|stray| (stray.word, stray.why))
     }
 
     #[track_caller]

@@ -15,13 +15,13 @@ use crate::target;
 /// A device that was judged and confirmed, held open without a claim: while it is, the kernel gives its
 /// number to no other (put_disk() in block/genhd.c frees it with the last user).
 #[derive(Debug)]
-pub struct Kept {
+pub struct ReservedDevice {
     root: Root,
     node: Node,
     path: PathBuf,
 }
 
-impl Kept {
+impl ReservedDevice {
     /// The node that the kernel names for it: what was typed may be a link, which may lead elsewhere by
     /// now.
     pub fn path(&self) -> &Path {
@@ -29,7 +29,7 @@ impl Kept {
     }
 
     /// What is written to one may change the other.
-    pub fn shares_bytes_with(&self, other: &Kept) -> bool {
+    pub fn shares_bytes_with(&self, other: &ReservedDevice) -> bool {
         target::usage::share_bytes(&self.root, self.node.dev, other.node.dev)
     }
 
@@ -51,13 +51,13 @@ impl Kept {
 impl Permit {
     /// The device for other programs to overwrite, under the conditions of [`Permit::overwrite`]. The
     /// claim is given back, since they make their own.
-    pub fn keep(self, confirmation: &str, force: bool) -> Result<Kept, Refusal> {
+    pub fn keep(self, confirmation: &str, force: bool) -> Result<ReservedDevice, Refusal> {
         self.confirm_overwriting(confirmation, force)?;
         let path = target::device_node(&self.root, self.node.dev)
             .map_err(|source| self.node.failure("find its node under /dev", source))?;
         let file = self.node.reopen(&self.root, "hold it", OFlag::O_RDONLY)?;
         let node = Node::new(file, self.node.name, self.node.dev)?;
-        let kept = Kept {
+        let kept = ReservedDevice {
             root: self.root,
             node,
             path,
@@ -99,7 +99,7 @@ mod tests {
             let file = File::open(path).unwrap();
             let dev = DevId::from_dev(file.metadata().unwrap().rdev());
             let node = Node::new(file, "loop".into(), dev).unwrap();
-            Kept {
+            ReservedDevice {
                 root: root.clone(),
                 node,
                 path: link.clone(),

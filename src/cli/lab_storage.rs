@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::guard::{self, Kept};
+use crate::guard::{self, ReservedDevice};
 use crate::lab::{self, Image, ImageError, Region};
 use crate::model::record::{Level, Note};
 use crate::model::units::show_amount;
@@ -29,7 +29,7 @@ const JOURNAL_BYTES: u64 = 128 << 20;
 const SPACIOUS: &str = "/var/tmp";
 
 /// What filesystems are built on.
-pub(super) enum Ground {
+pub(super) enum LabStorage {
     /// Parts of an image.
     Image {
         size_bytes: u64,
@@ -49,10 +49,10 @@ pub(super) enum Ground {
 pub(super) struct Named {
     /// As it was typed.
     path: PathBuf,
-    kept: Box<Kept>,
+    kept: Box<ReservedDevice>,
 }
 
-impl Ground {
+impl LabStorage {
     /// Makes the image, or has the devices judged and confirmed. `state` is where the image is made
     /// if nothing else is asked for.
     pub(super) fn prepare(
@@ -62,9 +62,9 @@ impl Ground {
         settings: &Settings,
         state: &Path,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Ground> {
+    ) -> anyhow::Result<LabStorage> {
         let Some(path) = &args.device else {
-            return Ground::image(root, args, profile, settings, state, stop);
+            return LabStorage::image(root, args, profile, settings, state, stop);
         };
         if !args.writing.overwrite {
             let text = "--device needs --overwrite: filesystems are made on it, and destroy what it \
@@ -82,7 +82,7 @@ impl Ground {
         if let Some(journal) = &journal {
             refuse_shared(&filesystem, journal)?;
         }
-        Ok(Ground::Device {
+        Ok(LabStorage::Device {
             filesystem,
             journal,
         })
@@ -95,7 +95,7 @@ impl Ground {
         settings: &Settings,
         state: &Path,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Ground> {
+    ) -> anyhow::Result<LabStorage> {
         let size_bytes = args.image.unwrap_or(IMAGE_BYTES);
         let folder = args.folder.clone();
         let folder = folder.unwrap_or_else(|| place(state, size_bytes));
@@ -127,7 +127,7 @@ impl Ground {
             image.attach(root, region, stop).map_err(setup)
         };
         let journal = (journal_bytes > 0).then(|| attach(raw_bytes, journal_bytes));
-        Ok(Ground::Image {
+        Ok(LabStorage::Image {
             size_bytes,
             raw: attach(0, raw_bytes)?,
             journal: journal.transpose()?,
@@ -138,19 +138,19 @@ impl Ground {
 
     /// It is an image on another filesystem.
     pub(super) fn is_image(&self) -> bool {
-        matches!(self, Ground::Image { .. })
+        matches!(self, LabStorage::Image { .. })
     }
 
     pub(super) fn describe(&self) -> String {
         match self {
-            Ground::Image {
+            LabStorage::Image {
                 size_bytes, folder, ..
             } => format!(
                 "an image of {} in {}",
                 show_amount(*size_bytes),
                 folder.display()
             ),
-            Ground::Device {
+            LabStorage::Device {
                 filesystem,
                 journal,
             } => match journal {
@@ -166,7 +166,7 @@ impl Ground {
 
     /// What is not as it was asked for.
     pub(super) fn notes(&self) -> anyhow::Result<Vec<Note>> {
-        let Ground::Image { filesystem, .. } = self else {
+        let LabStorage::Image { filesystem, .. } = self else {
             return Ok(Vec::new());
         };
         Ok(match filesystem.is_direct()? {
@@ -186,7 +186,7 @@ impl Ground {
     /// anew.
     pub(super) fn devices(&self) -> anyhow::Result<(&Path, Option<&Path>)> {
         match self {
-            Ground::Image {
+            LabStorage::Image {
                 filesystem,
                 journal,
                 ..
@@ -194,7 +194,7 @@ impl Ground {
                 filesystem.node(),
                 journal.as_ref().map(|journal| journal.node().as_path()),
             )),
-            Ground::Device {
+            LabStorage::Device {
                 filesystem,
                 journal,
             } => {
@@ -206,7 +206,7 @@ impl Ground {
 
     /// Checks that the nodes still lead to the devices that were confirmed. Those of an image are held.
     pub(super) fn verify(&self) -> Result<(), String> {
-        let Ground::Device {
+        let LabStorage::Device {
             filesystem,
             journal,
         } = self
@@ -222,7 +222,7 @@ impl Ground {
     /// The device that the filesystem is compared with, and the word that confirms writing it. On a
     /// device that was named, the file's own blocks serve, where they can.
     pub(super) fn raw(&self) -> Option<(&Path, String)> {
-        let Ground::Image { raw, .. } = self else {
+        let LabStorage::Image { raw, .. } = self else {
             return None;
         };
         let name = raw.node().file_name().unwrap_or_default();

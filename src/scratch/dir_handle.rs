@@ -54,24 +54,24 @@ pub(super) fn try_lock(file: &File) -> Lock {
 
 /// An open folder that belongs to this user.
 #[derive(Clone, Debug)]
-pub(super) struct HeldFolder {
+pub(super) struct DirHandle {
     path: PathBuf,
     file: Arc<File>,
 }
 
-impl AsFd for HeldFolder {
+impl AsFd for DirHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-impl HeldFolder {
+impl DirHandle {
     /// Makes a folder that only this user may enter, and locks it for as long as it is held, where
     /// its filesystem has locks: that is how others know that it is in use.
-    pub(super) fn make(path: PathBuf) -> io::Result<HeldFolder> {
+    pub(super) fn make(path: PathBuf) -> io::Result<DirHandle> {
         for _ in 0..TRIES {
             fs::DirBuilder::new().mode(0o700).create(&path)?;
-            let made = HeldFolder::open(path.clone()).and_then(HeldFolder::locked);
+            let made = DirHandle::open(path.clone()).and_then(DirHandle::locked);
             match made {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => {
@@ -86,7 +86,7 @@ impl HeldFolder {
 
     /// Locks a folder that was just made, and sees that it is that one: whoever may write in the
     /// directory above may have moved another of ours there since. Not found if it is gone.
-    fn locked(self) -> io::Result<HeldFolder> {
+    fn locked(self) -> io::Result<DirHandle> {
         loop {
             match self.file.lock() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -110,7 +110,7 @@ impl HeldFolder {
 
     /// Opens a folder. Fails for a link, and for what belongs to another user or may be entered by
     /// one: nobody else can have us write or remove files by laying a folder of the right name.
-    pub(super) fn open(path: PathBuf) -> io::Result<HeldFolder> {
+    pub(super) fn open(path: PathBuf) -> io::Result<DirHandle> {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
@@ -127,7 +127,7 @@ impl HeldFolder {
             }
         }
         let file = Arc::new(file);
-        Ok(HeldFolder { path, file })
+        Ok(DirHandle { path, file })
     }
 
     /// Asks for its lock, for as long as it is held.
@@ -207,8 +207,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A folder that was renamed, and a link in its stead to another with a file `a`.
-    fn swapped(directory: &Path) -> (HeldFolder, PathBuf) {
-        let folder = HeldFolder::make(directory.join("folder")).unwrap();
+    fn swapped(directory: &Path) -> (DirHandle, PathBuf) {
+        let folder = DirHandle::make(directory.join("folder")).unwrap();
         let other = directory.join("other");
         fs::create_dir(&other).unwrap();
         fs::write(other.join("a"), "precious").unwrap();
@@ -235,7 +235,7 @@ mod tests {
     fn a_link_is_no_place_and_a_link_in_it_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let (folder, precious) = swapped(directory.path());
-        assert!(HeldFolder::open(folder.path().to_owned()).is_err());
+        assert!(DirHandle::open(folder.path().to_owned()).is_err());
         symlink(precious, directory.path().join("moved/a")).unwrap();
         assert!(folder.open_file("a", OFlag::O_WRONLY).is_err());
     }
@@ -246,7 +246,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("folder");
         fs::create_dir(&path).unwrap();
-        let open = || HeldFolder::open(path.clone());
+        let open = || DirHandle::open(path.clone());
         assert_eq!(open().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
         open().unwrap().locked().unwrap();
@@ -262,8 +262,8 @@ mod tests {
     fn a_folder_is_locked_while_it_is_held() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("folder");
-        let held = HeldFolder::make(path.clone()).unwrap();
-        let other = HeldFolder::open(path).unwrap();
+        let held = DirHandle::make(path.clone()).unwrap();
+        let other = DirHandle::open(path).unwrap();
         assert_eq!(other.try_lock(), Lock::Others);
         drop(held);
         assert_eq!(other.try_lock(), Lock::Taken);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_folder_with_foreign_things_in_it_stays() {
         let directory = tempfile::tempdir().unwrap();
-        let folder = HeldFolder::make(directory.path().join("folder")).unwrap();
+        let folder = DirHandle::make(directory.path().join("folder")).unwrap();
         fs::create_dir(folder.path().join("precious")).unwrap();
         assert!(folder.remove("").is_err());
         assert!(folder.path().join("precious").is_dir());
