@@ -254,16 +254,13 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    const COURSE: Schedule = Schedule {
-        duration_ns: 40_000_000,
-        interval_ns: 10_000_000,
-    };
     const WAL: WalAppend = WalAppend {
         record_bytes: 4096,
         segment_bytes: 3 * 4096,
         kept_segments: 2,
     };
 
+    /// Runs for as long as it takes to write something.
     fn run(folder: &Path, segments: Segments) -> Counted {
         let held = File::open(folder).unwrap();
         let job = SegmentsJob {
@@ -274,7 +271,16 @@ mod tests {
             payload: Payload::Random,
             seed: 1,
         };
-        super::segments(&COURSE, &job, &AtomicBool::new(false), &mut |_| true).unwrap()
+        let lasting = |duration_ns| {
+            let schedule = Schedule {
+                duration_ns,
+                interval_ns: 10_000_000,
+            };
+            super::segments(&schedule, &job, &AtomicBool::new(false), &mut |_| true).unwrap()
+        };
+        let mut counted = (0..10).map(|doubled| lasting(40_000_000 << doubled));
+        let is_whole = |counted: &Counted| counted.failure.is_some() || ops(counted) > 0;
+        counted.find(is_whole).unwrap()
     }
 
     fn names(folder: &Path) -> Vec<String> {
