@@ -41,7 +41,10 @@ fn hold(name: &str, ending: &str, now: &str) {
         return;
     }
     let before = fs::read_to_string(&path).unwrap();
-    let differ = before.lines().zip(now.lines()).find(|(old, new)| old != new);
+    let differ = before
+        .lines()
+        .zip(now.lines())
+        .find(|(old, new)| old != new);
     assert!(
         before == now,
         "{}: the report changed, first in\n  {differ:?}",
