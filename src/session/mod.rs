@@ -8,6 +8,8 @@ mod bench;
 mod claims;
 mod counters;
 mod drives;
+#[cfg(test)]
+mod fixture;
 mod idle;
 mod lab;
 mod lanes;

@@ -335,3 +335,6 @@ fn later(cell: &Cell, offset_ns: u64) -> Cell {
     }
     cell
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,92 +1,11 @@
 //! Rounds over a device that is slow, fails or is interrupted, on a virtual clock.
 
 use super::*;
-use crate::model::fixture::{Builder, slice};
-use crate::model::record::{Cell, Level};
+use crate::model::fixture::Builder;
+use crate::model::record::Cell;
+use crate::session::fixture::{Device, MS, device};
 
-const MS: u64 = 1_000_000;
 const BUDGET_NS: u64 = 60_000 * MS;
-
-/// What a slice and each of its operations take.
-struct Device {
-    now_ns: u64,
-    op_ns: u64,
-    overhead_ns: u64,
-    /// Slices so far.
-    slices: u64,
-    /// This slice, from 0, takes that much longer before its first operation.
-    stall: (u64, u64),
-    rescued: u32,
-    /// This slice fails.
-    fails: Option<u64>,
-    /// Rounds so far.
-    rounds: u32,
-    /// In this one, from 1, a setting changes.
-    changes: Option<u32>,
-}
-
-fn device(op_ns: u64, overhead_ns: u64) -> Device {
-    Device {
-        now_ns: 0,
-        op_ns,
-        overhead_ns,
-        slices: 0,
-        stall: (u64::MAX, 0),
-        rescued: 0,
-        fails: None,
-        rounds: 0,
-        changes: None,
-    }
-}
-
-impl Slicer for Device {
-    fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    fn changed(&mut self, _: &Record, _: u64) -> Vec<Note> {
-        self.rounds += 1;
-        let note = Note {
-            level: Level::Warning,
-            target: None,
-            text: "it changed".to_owned(),
-        };
-        (self.changes == Some(self.rounds))
-            .then_some(note)
-            .into_iter()
-            .collect()
-    }
-
-    fn slice(&mut self, _: usize, ask: &SliceParams) -> Result<Outcome, SliceError> {
-        let number = self.slices;
-        self.slices += 1;
-        if self.fails == Some(number) {
-            return Err(SliceError::Cell("it broke".to_owned()));
-        }
-        let stall_ns = if self.stall.0 == number {
-            self.stall.1
-        } else {
-            0
-        };
-        let ops = ask.time_ns.div_ceil(self.op_ns).max(ask.min_ops);
-        let elapsed_ns = stall_ns + ops * self.op_ns;
-        let slice = Slice {
-            longest_wait_ns: Some(stall_ns + self.op_ns),
-            rescued: self.rescued,
-            ..slice(0, ops, 4096, elapsed_ns, String::new(), None)
-        };
-        self.now_ns += self.overhead_ns + slice.elapsed_ns;
-        let mut histogram = latency_histogram();
-        histogram.saturating_record_n(self.op_ns, ops);
-        Ok(Outcome {
-            slice,
-            histogram,
-            handed: None,
-            failed: None,
-            notes: Vec::new(),
-        })
-    }
-}
 
 #[test]
 fn a_setting_that_changes_ends_the_run_without_the_round_that_is_under_both() {
